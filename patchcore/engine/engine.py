@@ -141,7 +141,7 @@ class Engine:
             if application is None:
                 application = Application(patch, targets, provenance, shared=shared, counting=counting)
                 application.holders.append(holder)  # first: an interrupted holder lets go of all that it holds
-                self._active.setdefault(patch.name, []).append(application)
+                self._active[patch.name] = [*self._active.get(patch.name, ()), application]  # at once
                 for name in application.modules:
                     self._expect(name, application)
                 for name in application.keeps:

@@ -466,7 +466,7 @@ class _CompilingLoader(_LoaderStandIn):
             space["__loader__"] = self._loader
         code, names = self._compiler.code_of(self._spec.name, self._loader, alone=False)
         space.update(names)
-        importlib._bootstrap._call_with_frames_removed(exec, code, space)  # type: ignore[attr-defined]
+        _call_with_frames_removed(code, space)
 
 
 class _WatchingLegacyLoader(_LoaderStandIn):
@@ -485,9 +485,20 @@ class _WatchingLegacyLoader(_LoaderStandIn):
         return module
 
 
+def _call_with_frames_removed(code: CodeType, space: Any) -> None:
+    """Run the body of a module; importlib knows the frame below by the name of this function."""
+    exec(code, space)
+
+
 # importlib leaves its own frames out of tracebacks, by this file name (remove_importlib_frames in CPython's import.c),
 # with whatever is between them: the traceback of an import that fails is the same whether the module is watched or not.
-for _method in (_WatchingLoader.exec_module, _WatchingLegacyLoader.load_module, _CompilingLoader.exec_module):
+_LIKE_IMPORTLIB: tuple[Any, ...] = (
+    _WatchingLoader.exec_module,
+    _WatchingLegacyLoader.load_module,
+    _CompilingLoader.exec_module,
+    _call_with_frames_removed,
+)
+for _method in _LIKE_IMPORTLIB:
     _method.__code__ = _method.__code__.replace(co_filename="<frozen importlib._bootstrap_external>")
 
 

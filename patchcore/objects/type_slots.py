@@ -98,6 +98,10 @@ def exact(cls: type, key: str) -> Iterator[None]:
             for position in positions:
                 _set(klass, position, _inherited(klass, position))
         yield
+    except GeneratorExit:
+        # A Ctrl-C came between this block and what is inside. The journal has written again by now, so that the values
+        # from before are old.
+        raise
     except BaseException:
         for klass, values in zip(heirs, before):
             for position, value in zip(positions, values):

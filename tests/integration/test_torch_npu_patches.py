@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402
 
 import patchcore as pc  # noqa: E402
+from torch_npu_patches.cuda_names.patches import CUDA_NAMES  # noqa: E402
 from torch_npu_patches.numpy_compat import NUMPY_COMPAT  # noqa: E402
 from torch_npu_patches.plugin import PATCHES  # noqa: E402
 from torch_npu_patches.tensor_index import TENSOR_INDEX, make_getitem  # noqa: E402
@@ -23,7 +24,7 @@ from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU  # noqa: E402
 class TestPlugin:
     def test_default_set_and_legacy_names(self) -> None:
         plan = pc.Patcher.discover(plugins=["torch_npu"]).plan()
-        layer = {patch.name: ["transfer_to_npu"] for patch in TRANSFER_TO_NPU}
+        layer = {patch.name: ["transfer_to_npu"] for patch in (*TRANSFER_TO_NPU, *CUDA_NAMES)}
         assert {entry.patch.name: sorted(entry.patch.legacy_names) for entry in plan} == {
             **layer,
             "collections.compat": ["CollectionsCompat", "Iterable", "collections_compat"],

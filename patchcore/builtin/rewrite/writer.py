@@ -13,7 +13,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import SourceFileLoader
-from types import CodeType, FunctionType, ModuleType
+from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, FunctionType, GeneratorType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from patchcore.builtin.rewrite.changes import Rewrite, Rules
@@ -64,6 +64,7 @@ class _File(NamedTuple):
         originals: the codes of the source as it is, that of the module first.
         places: by code, original or edited: which code of the module it is, in the order of the source.
         loaded: by place, the very code that functions had which were loaded before the module was edited.
+        names: under which the module has what its edited functions use, added from outside.
     """
 
     module: str
@@ -71,12 +72,13 @@ class _File(NamedTuple):
     originals: tuple[CodeType, ...]
     places: dict[CodeType, int]
     loaded: dict[int, CodeType]
+    names: set[str]
 
     @classmethod
     def of(cls, module: str, data: bytes, original: CodeType) -> _File:
         """Return the entry of a module that is about to be edited."""
         originals = tuple(nested(original))
-        return cls(module, data, originals, {each: number for number, each in enumerate(originals)}, {})
+        return cls(module, data, originals, {each: number for number, each in enumerate(originals)}, {}, set())
 
     def add(self, code: CodeType) -> None:
         """Add the codes of the module after an edit."""
@@ -116,7 +118,18 @@ class Rewriter:
             self._engine.watch.compile_with(None)
         self._exchange(self._files)
         if not self._active:
-            self._files = {}
+            self._forget()
+
+    def _forget(self) -> None:
+        """Take out of the modules what their edited functions used, but for functions that are running."""
+        running = {(code.co_filename, code) for code in _running()}
+        for path, file in self._files.items():
+            edited = [code for code in file.places if code not in file.originals]
+            if not any((path, code) in running for code in edited):
+                space = namespace(sys.modules.get(file.module)) or {}
+                for name in file.names:
+                    space.pop(name, None)
+        self._files = {}
 
     def follow(self) -> None:
         """Give the functions of loaded modules the code that they have by the changes in force."""
@@ -161,7 +174,10 @@ class Rewriter:
         if edited is None:
             return code, {}
         self._files[loader.path] = file
-        return edited.code, {} if alone else _names(edited)
+        if alone:
+            return edited.code, {}
+        file.names.update(edited.needs)
+        return edited.code, _names(edited)
 
     def code_of_script(self, file: str, data: bytes) -> Optional[CodeType]:
         """Return the code to run for the script ``file`` with the source ``data``; ``None`` for Python's own."""
@@ -232,7 +248,9 @@ class Rewriter:
             new = codes[old.co_filename].get(old) if old.co_filename in codes else None
             if new is not None:
                 files[old.co_filename].meets(old)
-                function.__globals__.update(needs.get(old.co_filename, {}))
+                added = needs.get(old.co_filename, {})
+                function.__globals__.update(added)
+                files[old.co_filename].names.update(added)
                 function.__code__ = new
 
 
@@ -342,6 +360,23 @@ def _names(edited: Edited) -> Mapping[str, Any]:
 def _loader_of(module: ModuleType) -> Optional[SourceFileLoader]:
     loader: Any = (namespace(module) or {}).get("__loader__")
     return loader if compiles_as_python_does(loader) else None
+
+
+def _running() -> Iterator[CodeType]:
+    """Yield the code of every frame that runs or is suspended."""
+    for frame in sys._current_frames().values():
+        below: Optional[FrameType] = frame
+        while below is not None:
+            yield below.f_code
+            below = below.f_back
+    for found in gc.get_objects():
+        kind = type(found)
+        if kind is GeneratorType:
+            yield found.gi_code
+        elif kind is CoroutineType:
+            yield found.cr_code
+        elif kind is AsyncGeneratorType:
+            yield found.ag_code
 
 
 def _functions(modules: set[str]) -> Iterator[FunctionType]:

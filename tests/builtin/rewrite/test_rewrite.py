@@ -437,6 +437,26 @@ def test_a_reference_to_a_function_of_the_rules(write: Callable[..., Path]) -> N
     for rules in (WHOLE, BY_FUNCTION):
         with patcher(rules.evolve(edit=calling)):
             assert module.plain() == functools.reduce(max, "apple")
+            assert "@functools:reduce" in vars(module)
             write("fruit_two")
             assert importlib.import_module("fruit_two").plain() == "p"
             del sys.modules["fruit_two"]
+        assert "@functools:reduce" not in vars(module)
+
+
+def test_a_function_that_is_running_keeps_what_it_uses(write: Callable[..., Path]) -> None:
+    write(source='def steps():\n    yield "apple"\n    yield "apple"\n')
+
+    def calling(tree: ast.Module, source: pc.Source) -> list[int]:
+        found = [node for node in ast.walk(tree) if isinstance(node, ast.Yield)]
+        for node in found:
+            node.value = ast.Call(source.reference("functools:reduce"), [ast.Name("max", ast.Load()), node.value], [])
+            ast.fix_missing_locations(ast.copy_location(node.value, node))
+        return [node.lineno for node in found]
+
+    with patcher(WHOLE.evolve(edit=calling)):
+        module = importlib.import_module("fruit")
+        running = module.steps()
+        assert next(running) == "p"
+    assert list(running) == ["p"]
+    assert list(module.steps()) == ["apple", "apple"]

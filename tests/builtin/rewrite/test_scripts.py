@@ -106,6 +106,14 @@ def test_the_end_of_a_script_is_as_without(programs: Programs, source: str) -> N
     assert lines == plain.stderr.splitlines()
 
 
+def test_the_traceback_of_an_import_that_fails_is_as_without(programs: Programs) -> None:
+    programs.write({"script.py": "import failing\n", "failing.py": "x = 'apple'\nraise ValueError(x[:0])\n"})
+    plain = programs.run(programs.python, "script.py", code=1)
+    patched = programs.run(programs.patchcore, "script.py", code=1)
+    lines = [line for line in patched.stderr.splitlines() if not line.startswith("patchcore:")]
+    assert lines == plain.stderr.splitlines()
+
+
 def test_processes_that_the_program_starts(programs: Programs) -> None:
     programs.write(
         {

@@ -118,7 +118,7 @@ def npu_location(value: Any) -> Optional[Any]:
     moved = {key: npu_device(location) for key, location in value.items()}
     exchanged = {key: location if moved[key] is None else moved[key] for key, location in value.items()}
     twins = {npu_device(key): location for key, location in exchanged.items()}
-    twins.pop(None, None)
+    twins = {twin: location for twin, location in twins.items() if twin is not None and twin not in value}
     # devices of CUDA may be equal to those of NPUs (EqualDevices), so that comparing the two mappings says nothing
     return {**twins, **exchanged} if twins or any(device is not None for device in moved.values()) else None
 
