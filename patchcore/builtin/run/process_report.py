@@ -261,9 +261,8 @@ def _others(patcher: Patcher) -> list[tuple[Made, PatchRecord]]:
     gone = {key: record for key, record in FAILURES.items() if key[0] != patcher.made}
     told = [(made, record) for (made, _), record in {**gone, **found}.items()]
     told = [(made, r) for made, r in told if r.asked_for and _outcome(r) not in own]
-    return sorted(
-        [(m, r) for m, r in told if not r.name.startswith("patchcore.")], key=lambda pair: pair[0]
-    )  # not ours
+    told = [(made, r) for made, r in told if not r.name.startswith("patchcore.")]  # patches of patchcore itself
+    return sorted(told, key=lambda pair: pair[0])
 
 
 def _is_of_a_plugin(made: Made) -> bool:

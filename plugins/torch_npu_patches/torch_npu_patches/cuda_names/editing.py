@@ -145,6 +145,14 @@ def _collection(node: ast.AST, is_cuda: Callable[[ast.AST], bool] = _cuda_text) 
     return elements if elements is not None and any(map(is_cuda, elements)) else None
 
 
+def _startswith(node: ast.Call) -> Optional[ast.Attribute]:
+    """Return ``x.startswith`` of the call ``x.startswith(text)`` with one argument, ``None`` for other calls."""
+    function = node.func
+    if isinstance(function, ast.Attribute) and function.attr == "startswith" and len(node.args) == 1:
+        return function
+    return None
+
+
 def _is_table(node: ast.Dict) -> bool:
     """Return true for a table whose keys are texts, all of them names of devices, CUDA among them."""
     texts = [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
@@ -211,8 +219,8 @@ class _Editor(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Edit ``x.startswith("cuda")``, also with a tuple of texts."""
         self.generic_visit(node)
-        function = node.func
-        if not isinstance(function, ast.Attribute) or function.attr != "startswith" or len(node.args) != 1:
+        function = _startswith(node)
+        if function is None:
             return node
         given = node.args[0]
         if _cuda_prefix(given):
@@ -325,8 +333,8 @@ class _ScriptEditor(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Make ``x.startswith("cuda") or x.startswith("npu")`` of ``x.startswith("cuda")``."""
         self.generic_visit(node)
-        function = node.func
-        if not isinstance(function, ast.Attribute) or function.attr != "startswith" or len(node.args) != 1:
+        function = _startswith(node)
+        if function is None:
             return node
         if not isinstance(node.args[0], ast.Constant) or not _cuda_prefix(node.args[0]):
             return node
