@@ -31,7 +31,7 @@ except ImportError:  # a Python that was built without libffi
 else:
     _POINTER = ctypes.sizeof(ctypes.c_void_p)
 
-__all__ = ["SLOTS", "exact", "is_known", "is_reversible", "remark"]
+__all__ = ["COMPARE", "HASH", "SLOTS", "exact", "is_known", "is_reversible", "read_slot", "remark", "write_slot"]
 
 #: Where the members of ``PyTypeObject`` begin: after the head of an object of variable size.
 _MEMBERS = object.__basicsize__ + _POINTER
@@ -50,6 +50,9 @@ class Position(NamedTuple):
     place: int
     number: int
 
+
+#: ``tp_hash`` and ``tp_richcompare``.
+HASH, COMPARE = Position(None, 12, 59), Position(None, 22, 67)
 
 _NUMBER, _SEQUENCE, _MAPPING = 9, 10, 11
 _NEW = (Position(None, 36, 65),)
@@ -92,11 +95,11 @@ def exact(cls: type, key: str) -> Iterator[None]:
     positions = SLOTS[key]
     # a base comes before its subclasses, which inherit from it
     heirs = sorted(_heirs(cls, key), key=lambda klass: len(mro(klass)))
-    before = [[_read(klass, position) for position in positions] for klass in heirs]
+    before = [[read_slot(klass, position) for position in positions] for klass in heirs]
     try:
         for klass in heirs:
             for position in positions:
-                _set(klass, position, _inherited(klass, position))
+                write_slot(klass, position, _inherited(klass, position))
         yield
     except GeneratorExit:
         # A Ctrl-C came between this block and what is inside. The journal has written again by now, so that the values
@@ -105,12 +108,12 @@ def exact(cls: type, key: str) -> Iterator[None]:
     except BaseException:
         for klass, values in zip(heirs, before):
             for position, value in zip(positions, values):
-                _set(klass, position, value)
+                write_slot(klass, position, value)
         raise
     if positions[0].table == _MAPPING:
         for klass, (mapping, sequence) in zip(heirs, before):
             if mapping and not sequence:
-                _set(klass, positions[1], None)
+                write_slot(klass, positions[1], None)
 
 
 def is_reversible(cls: type, key: str) -> bool:
@@ -123,7 +126,7 @@ def remark(cls: type, key: str) -> str:
     if not is_known or key not in SLOTS or key in class_namespace(cls):
         return ""
     positions = SLOTS[key]
-    first, *others = (_read(cls, position) for position in positions)
+    first, *others = (read_slot(cls, position) for position in positions)
     if not others or bool(first) == bool(others[0]):
         return ""
     if positions[0].table == _NUMBER:
@@ -150,11 +153,11 @@ def _inherited(cls: type, position: Position) -> Optional[int]:
     """Return what a slot of ``cls`` is before CPython looks at its methods (``inherit_slots`` in typeobject.c)."""
     if position.table is None:  # tp_new; a class has it from the base whose layout it has
         base = _base(cls)
-        return None if base is None else _read(base, position)
+        return None if base is None else read_slot(base, position)
     for base in mro(cls)[1:]:
-        value = _read(base, position)
+        value = read_slot(base, position)
         above = _base(base)
-        if value is not None and (above is None or value != _read(above, position)):
+        if value is not None and (above is None or value != read_slot(above, position)):
             return value
     return None
 
@@ -171,12 +174,14 @@ def _slot(cls: type, position: Position) -> Optional[Any]:
     return None if start is None else ctypes.c_void_p.from_address(start + position.place * _POINTER)
 
 
-def _read(cls: type, position: Position) -> Optional[int]:
+def read_slot(cls: type, position: Position) -> Optional[int]:
+    """Return the address that a slot of ``cls`` holds; only where :data:`is_known`."""
     slot = _slot(cls, position)
     return None if slot is None else slot.value
 
 
-def _set(cls: type, position: Position, value: Optional[int]) -> None:
+def write_slot(cls: type, position: Position, value: Optional[int]) -> None:
+    """Put an address in a slot of ``cls``; only where :data:`is_known`."""
     slot = _slot(cls, position)
     if slot is not None and slot.value != value:
         slot.value = value
@@ -191,7 +196,7 @@ def _has_expected_layout() -> bool:
     official = ctypes.pythonapi.PyType_GetSlot
     official.restype, official.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_int)
     probes = (type("Methods", (), body), type("Sequence", (list,), {}), type("Mapping", (dict,), {}))
-    return all(official(probe, position.number) == _read(probe, position) for probe in probes for position in every)
+    return all(official(probe, position.number) == read_slot(probe, position) for probe in probes for position in every)
 
 
 #: True where the slots of classes can be read and written.

@@ -12,25 +12,17 @@ import ctypes
 import gc
 import sys
 import sysconfig
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple
 
 import patchcore as pc
 from patchcore.declare.changes import SlotChange
 from patchcore.declare.slots import Slot
+from patchcore.objects import type_slots
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU
 
 __all__ = ["EqualDevices", "comparing_as_npu"]
 
 _METHODS = ("__eq__", "__ne__", "__hash__")
-
-#: The fields of a type after its object header, up to the last one that is written (CPython 3.9 to 3.14).
-_FIELDS = (
-    ("name", "basicsize", "itemsize", "dealloc", "vectorcall_offset", "getattr", "setattr", "as_async", "repr")
-    + ("as_number", "as_sequence", "as_mapping", "hash", "call", "str", "getattro", "setattro", "as_buffer", "flags")
-    + ("doc", "traverse", "clear", "richcompare")
-)
-_WORD = ctypes.sizeof(ctypes.c_void_p)
-_HEADER = 3 * _WORD  # references, type, size: PyVarObject
 
 
 class Comparison(NamedTuple):
@@ -69,8 +61,8 @@ class _Comparing(Slot):
                 space.pop(name, None)
             else:
                 space[name] = method
-        _field(self.owner, "richcompare").value = raw.compare
-        _field(self.owner, "hash").value = raw.hash
+        type_slots.write_slot(self.owner, type_slots.COMPARE, raw.compare)
+        type_slots.write_slot(self.owner, type_slots.HASH, raw.hash)
         ctypes.pythonapi.PyType_Modified(ctypes.py_object(self.owner))
         self._written[id(self.owner)] = raw
 
@@ -95,16 +87,15 @@ class EqualDevices(SlotChange):
         return _Comparing(module.device, "comparison", f"{target}.__eq__, .__ne__, .__hash__")
 
     def build(self, below: Any, slot: Slot) -> Any:
-        why = unsupported(slot.owner)
+        why = unsupported()
         return pc.Skip(why) if why else comparing_as_npu(slot.owner, below)
 
 
-def unsupported(cls: type) -> str:
-    """Return why the slots of ``cls`` cannot be written in this Python; empty if they can."""
+def unsupported() -> str:
+    """Return why the slots of types cannot be written in this Python; empty if they can."""
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return "only CPython with its lock (GIL) lets the comparison of a type written in C be changed"
-    name = ctypes.c_char_p.from_address(id(cls) + _HEADER).value or b""
-    if name.rpartition(b".")[2] != cls.__name__.encode() or _field(cls, "basicsize").value != cls.__basicsize__:
+    if not type_slots.is_known:
         return "types have another layout in this build of Python"
     return ""
 
@@ -141,22 +132,17 @@ def comparing_as_npu(cls: Any, below: Comparison) -> Comparison:
 
     Donor.__eq__, Donor.__ne__, Donor.__hash__ = __eq__, __ne__, __hash__  # type: ignore[method-assign]
     functions: dict[str, Callable[..., Any]] = {"__eq__": __eq__, "__ne__": __ne__, "__hash__": __hash__}
-    return Comparison(functions, _address(Donor, "richcompare"), _address(Donor, "hash"))
+    return Comparison(functions, _address(Donor, type_slots.COMPARE), _address(Donor, type_slots.HASH))
 
 
 def _comparison_of(cls: type) -> Comparison:
     space = _dictionary_of(cls)
     methods = {name: space.get(name) for name in _METHODS}
-    return Comparison(methods, _address(cls, "richcompare"), _address(cls, "hash"))
+    return Comparison(methods, _address(cls, type_slots.COMPARE), _address(cls, type_slots.HASH))
 
 
-def _field(cls: type, name: str) -> ctypes.c_void_p:
-    return ctypes.c_void_p.from_address(id(cls) + _HEADER + _WORD * _FIELDS.index(name))
-
-
-def _address(cls: type, name: str) -> int:
-    found: Optional[int] = _field(cls, name).value
-    return found or 0
+def _address(cls: type, position: type_slots.Position) -> int:
+    return type_slots.read_slot(cls, position) or 0
 
 
 def _dictionary_of(cls: type) -> dict[str, Any]:
