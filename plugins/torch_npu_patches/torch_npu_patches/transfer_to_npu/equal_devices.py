@@ -8,17 +8,18 @@ of a device stay as they are. A revert puts back what was there.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import sys
 import sysconfig
-from typing import Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 import patchcore as pc
 from patchcore.declare.changes import SlotChange
 from patchcore.declare.slots import Slot
-from patchcore.objects import type_slots
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU
+
+if TYPE_CHECKING:
+    from patchcore.objects.type_slots import Position
 
 __all__ = ["EqualDevices", "comparing_as_npu"]
 
@@ -55,6 +56,10 @@ class _Comparing(Slot):
         return self.read()
 
     def write(self, raw: Any) -> None:
+        import ctypes
+
+        from patchcore.objects import type_slots  # and ctypes, for processes that have torch
+
         space = _dictionary_of(self.owner)
         for name, method in raw.methods.items():
             if method is None:
@@ -93,6 +98,8 @@ class EqualDevices(SlotChange):
 
 def unsupported() -> str:
     """Return why the slots of types cannot be written in this Python; empty if they can."""
+    from patchcore.objects import type_slots  # and ctypes, for processes that have torch
+
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return "only CPython with its lock (GIL) lets the comparison of a type written in C be changed"
     if not type_slots.is_known:
@@ -107,6 +114,10 @@ def comparing_as_npu(cls: Any, below: Comparison) -> Comparison:
         cls: ``torch.device``.
         below: its comparison now.
     """
+    import ctypes
+
+    from patchcore.objects import type_slots  # and ctypes, for processes that have torch
+
     hash_below = ctypes.PYFUNCTYPE(ctypes.c_ssize_t, ctypes.py_object)(below.hash)
 
     def same(one: Any, other: Any) -> bool:
@@ -136,12 +147,16 @@ def comparing_as_npu(cls: Any, below: Comparison) -> Comparison:
 
 
 def _comparison_of(cls: type) -> Comparison:
+    from patchcore.objects import type_slots  # and ctypes, for processes that have torch
+
     space = _dictionary_of(cls)
     methods = {name: space.get(name) for name in _METHODS}
     return Comparison(methods, _address(cls, type_slots.COMPARE), _address(cls, type_slots.HASH))
 
 
-def _address(cls: type, position: type_slots.Position) -> int:
+def _address(cls: type, position: Position) -> int:
+    from patchcore.objects import type_slots  # and ctypes, for processes that have torch
+
     return type_slots.read_slot(cls, position) or 0
 
 
