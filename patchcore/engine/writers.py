@@ -194,7 +194,9 @@ class SlotWriter:
             kept = _kept(change, function, place)
             unnamed = [name for name in kept if isinstance(name, str)]
             if not kept or not (unnamed or demanded):
-                return BodySlot(place, own, body_of(function)), "", [name for name in kept if isinstance(name, Slot)]
+                with self._journal.lock:  # no other thread writes a body meanwhile
+                    body = body_of(function)
+                return BodySlot(place, own, body), "", [name for name in kept if isinstance(name, Slot)]
             names = " and ".join([name if isinstance(name, str) else name.name for name in kept])
             reason = f"by name: the original is kept as {names}"
             why = (

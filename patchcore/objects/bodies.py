@@ -36,11 +36,12 @@ class Body:
         original: a copy of the function as it was found; it goes on to do what the function did.
     """
 
-    __slots__ = ("__weakref__", "_lent", "_undo", "_written", "function", "original")
+    __slots__ = ("__weakref__", "_edited", "_lent", "_undo", "_values", "function", "original")
 
     def __init__(self, function: FunctionType) -> None:
         self.function = function
-        self.original = self._written = copy_of(function)
+        self.original = self._edited = copy_of(function)
+        self._values = self.original, self.original  # the function has the code of one of them: written last, and now
         self._lent: dict[str, Any] = {}  # attributes that the function has while patched, and what it had before
         self._undo: list[Any] = []  # what marks have returned
 
@@ -50,22 +51,25 @@ class Body:
         ``%autoreload`` of IPython writes the code of an edited function, or that of a reloaded one, which is patched:
         what that does without the patch is the new original.
         """
-        written, code = self._written, self.function.__code__
-        if code is self.original.__code__:
-            return self.original
-        if code is written.__code__:
-            return written
-        found, original = copy_of(self.function), self.original
+        while True:
+            values, code = self._values, self.function.__code__
+            for known in (*reversed(values), self.original, self._edited):
+                if known.__code__ is code:
+                    return known
+            found = copy_of(self.function)
+            # else another thread has written meanwhile, and the code may be one that it wrote
+            if self._values is values and self.function.__code__ is code:
+                break
+        original = self.original
         if code.co_name == original.__code__.co_name and not any(map(_is_ours, code.co_varnames)):
             defaults = found.__kwdefaults__ or {}
             found.__kwdefaults__ = {name: value for name, value in defaults.items() if not _is_ours(name)} or None
             found.__dict__.pop("__wrapped__", None)
             original = found
         for other in list(_bodies.values()):
-            if other is not self and other._written.__code__ is code:
+            if other is not self and other._values[-1].__code__ is code:
                 original = other.original
-        if self._written is written:  # another thread has written nothing meanwhile
-            self._written, self.original = found, original
+        self._edited, self.original = found, original
         return found
 
     def write(self, source: FunctionType, *, in_class: bool) -> None:
@@ -78,16 +82,16 @@ class Body:
             source: the original, another function that :meth:`read` has returned, or one made for this body.
             in_class: whether the function is a method, for the marks (see the hook ``register_marks``).
         """
-        function = self.function
+        function, before = self.function, self.read()
         defaults = [source.__defaults__, source.__kwdefaults__]
-        if source is self.original and self._written is not source:  # what a program has set meanwhile stays
+        if source is self.original and before is not source:  # what a program has set meanwhile stays
             found = [function.__defaults__, function.__kwdefaults__]
-            written = [self._written.__defaults__, self._written.__kwdefaults__]
+            written = [before.__defaults__, before.__kwdefaults__]
             defaults = [d if f is w else f for d, f, w in zip(defaults, found, written)]
+        self._values = before, source  # first: another thread that reads the code knows which of them it is
         kept = list(map(getattr, repeat(function), _PARTS))  # so that nothing of it ends, and runs code, in between
         list(map(setattr, repeat(function), _PARTS, (source.__code__, *defaults)))
         del kept
-        self._written = source
         self._take_back()
         if source is not self.original:
             self._lend(in_class)
@@ -125,7 +129,10 @@ _bodies: weakref.WeakValueDictionary[int, Body] = weakref.WeakValueDictionary()
 
 
 def body_of(function: FunctionType) -> Body:
-    """Return the body of ``function``: the same as long as it is in use."""
+    """Return the body of ``function``: the same as long as it is in use.
+
+    Callers hold the lock under which bodies are written, because a new body copies the function as it is.
+    """
     return _bodies.get(id(function)) or _bodies.setdefault(id(function), Body(function))
 
 

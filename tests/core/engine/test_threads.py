@@ -96,7 +96,7 @@ def test_one_patcher_applied_by_two_threads_is_applied_once_and_whole_when_eithe
         assert not list(ENGINE.journal)
 
 
-def test_overlapping_patchers_come_and_go_at_once(make_package) -> None:
+def test_overlapping_patchers_come_and_go_at_once(make_package, caplog) -> None:
     make_package(SHOP)
     import shop.tools
 
@@ -119,6 +119,7 @@ def test_overlapping_patchers_come_and_go_at_once(make_package) -> None:
         assert dict(vars(shop.tools)) == original
         assert shop.price is original["price"]
         assert not list(ENGINE.journal)
+    assert not caplog.records  # "put there by other code", say
 
 
 def test_two_modules_of_one_patch_imported_by_two_threads(make_package) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 import patchcore as pc
 from patchcore.objects import binding
-from patchcore.objects.bodies import patched_body
+from patchcore.objects.bodies import Body, copy_of, patched_body
 
 LIBRARY = '''
 def area(x, y=2, *, scale=1):
@@ -591,3 +591,66 @@ class TestEdits:
         (note,) = patcher.revert().notes
         assert "both are removed" in note
         assert lib.area(1) == 2
+
+
+def at_each_line(function: Callable[..., Any], between: Callable[[], Any], call: Callable[[], Any]) -> None:
+    """Run ``call``, and ``between`` before each line of ``function``, where another thread could come in."""
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        if frame.f_code is not function.__code__:
+            return None
+        if event == "line":
+            sys.settrace(None)
+            between()
+            sys.settrace(trace)
+        return trace
+
+    found = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(found)
+
+
+def body_and_values() -> tuple[Body, list[Any]]:
+    def target() -> str:
+        return "original"
+
+    body = Body(target)
+    values = [body.original]
+    for text in ("first", "second"):
+        value = copy_of(target)
+        value.__code__ = target.__code__.replace(co_consts=(None, text), co_name=text)
+        values.append(value)
+    return body, values
+
+
+def test_a_body_that_is_read_at_any_point_of_a_write_is_one_of_the_two() -> None:
+    body, values = body_and_values()
+    for before, after in [*zip(values, values[1:]), *zip(values[::-1], values[-2::-1])]:
+        body.write(before, in_class=False)
+        seen: list[Any] = []
+        write = functools.partial(body.write, after, in_class=False)
+        at_each_line(Body.write, lambda seen=seen: seen.append(body.read()), write)
+        assert {id(value) for value in seen} == {id(before), id(after)}
+        assert body.read() is after
+        assert body.original is values[0]
+
+
+def test_a_write_at_any_point_of_a_read_is_what_is_read_next() -> None:
+    body, values = body_and_values()
+    turn = 0
+
+    def write() -> None:
+        nonlocal turn
+        turn += 1
+        for value in (values[turn % 3], values[(turn + 1) % 3]):
+            body.write(value, in_class=False)
+
+    for _ in range(9):
+        got: list[Any] = []
+        at_each_line(Body.read, write, lambda got=got: got.append(body.read()))
+        assert got[0] in values
+        assert body.read() is values[(turn + 1) % 3]
+        assert body.original is values[0]
