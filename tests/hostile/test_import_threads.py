@@ -136,6 +136,35 @@ def test_a_module_that_another_thread_is_about_to_exchange_is_not_taken_for_the_
     assert importlib.import_module("pkg_x.lib").price() == "original"
 
 
+def test_a_thread_that_has_the_real_module_and_has_not_bound_its_names_is_reported(make_package: Any) -> None:
+    make_package({**LIBRARY, "pkg_x": "", "pkg_x.lib": SLOW, "user_x": "from pkg_x.lib import price as cost"})
+    forget()
+    lib = importlib.import_module("pkg_x.lib")
+    thread = threading.Thread(target=importlib.import_module, args=["user_x"], daemon=True)
+    thread.start()
+    assert lib.asked.wait(60)
+    with pc.Patcher([pc.Patch("patch", KINDS["replace import"]())]) as patcher:
+        lib.go_on.set()
+        thread.join(60)
+        assert sys.modules["user_x"].cost() == "original"
+        expected = "user_x was being imported at that time: names bound by that import may keep the real module"
+        assert expected in str(patcher.report())
+    forget()
+
+
+#: An import statement that takes a name from here stands still in between.
+SLOW = """
+    import threading
+    asked, go_on = threading.Event(), threading.Event()
+    def original(): return "original"
+    def __getattr__(name):
+        if name != "price": raise AttributeError(name)
+        asked.set()
+        go_on.wait(60)
+        return original
+"""
+
+
 def test_an_apply_at_each_line_of_an_import(library: None) -> None:
     """The whole apply happens while the import stands at a line of importlib: in a finder, in the body, after it."""
     lines = lines_of(lambda: importlib.import_module("user_x"), IMPORTING)

@@ -151,7 +151,11 @@ class _Replacement:
         self._engine.announce(self._application)
 
     def take_over(self) -> None:
-        """Exchange what was imported before, and bind anew the names that others got from there."""
+        """Exchange what was imported before, and bind anew the names that others got from there.
+
+        Another thread may stand in an import statement that has got the real module and has not bound its names.
+        """
+        importing = imported_elsewhere()
         loaded = {
             name: module
             for name, module in loaded_modules().items()
@@ -170,7 +174,8 @@ class _Replacement:
             for slot, held in found:
                 self._rebind(slot, held, records, exports)
             self._displace(name for name in loaded if name not in others)
-            self._state.status, self._state.reason = APPLIED, ""
+            importing += imported_elsewhere()
+            self._state.status, self._state.reason = APPLIED, _may_keep(importing[0]) if importing else ""
 
     def _is_placeholder(self, module: Any) -> bool:
         """Tell whether another thread imports ``module`` through this object, and is about to exchange it."""
@@ -188,9 +193,7 @@ class _Replacement:
             self._engine.fail(self._application, self._state, error)
             return
         if importer_of(name) is not None:  # the statement that imports it has got the real module already
-            self._state.reason = (
-                f"{name} was being imported at that time: names bound by that import may keep the real module"
-            )
+            self._state.reason = _may_keep(name)
 
     def withdraw(self) -> list[str]:
         """Find nothing any more."""
@@ -272,6 +275,10 @@ class _Replacement:
             self._state.rebound += (slot.name,)
         else:
             self.ledger.bind(slot, exports[id(held)][1])
+
+
+def _may_keep(importing: str) -> str:
+    return f"{importing} was being imported at that time: names bound by that import may keep the real module"
 
 
 def _shared_exports(name: str, old: Optional[ModuleType], other: ModuleType) -> Iterator[tuple[Any, Any]]:
