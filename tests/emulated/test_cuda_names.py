@@ -127,12 +127,12 @@ def test_without_the_patches_each_branch_is_lost(tmp_path: Path) -> None:
     assert not any(found[key] == FAST[key] for key in found), found
 
 
-def rows(folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of the section in the reports of all processes."""
+def rows(folder: Path, title: str = 'Lines that compare with "cuda"') -> list[dict[str, Any]]:
+    """Return the rows of a section in the reports of all processes."""
     found = []
     for path in folder.glob("*.json"):
         for section in json.loads(path.read_text()).get("sections", []):
-            if section["title"] == 'Lines that compare with "cuda"':
+            if section["title"] == title:
                 found += section["data"]
     return found
 
@@ -154,6 +154,60 @@ print(lib.kind(d), lib.knows(d))
     assert run(tmp_path, program=program).stdout.splitlines()[-1] == "gpu npu"
     off = ("--disable", "torch.transfer_to_npu.library_names")
     assert run(tmp_path, *off, program=program).stdout.splitlines()[-1] == "cpu npu"
+
+
+#: As accelerate, peft and transformers have them.
+WITH_BRANCHES = """
+import importlib.util
+import torch
+
+def is_npu_available():
+    return importlib.util.find_spec("torch_npu") is not None and torch.npu.is_available()
+
+def is_cuda_available():
+    return torch.cuda.is_available()
+
+def infer_device():
+    if torch.cuda.is_available():
+        return "cuda"
+    elif is_npu_available():
+        return "npu"
+    return "cpu"
+
+def states():
+    found = []
+    if is_cuda_available():
+        found.append("cuda")
+    if is_npu_available():
+        found.append("npu")
+    return found
+
+def supported():
+    return torch.cuda.is_available()
+"""
+
+
+def test_a_library_takes_its_branch_for_npus(tmp_path: Path) -> None:
+    for package in ("peft", "of_another_library"):
+        folder = tmp_path / "site-packages" / package
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text(WITH_BRANCHES)
+    program = f"""
+import json, sys
+sys.path.insert(0, {str(tmp_path / "site-packages")!r})
+import torch, peft, of_another_library
+for library in (peft, of_another_library):
+    print(json.dumps([library.infer_device(), library.states(), library.supported(), torch.cuda.is_available()]))
+"""
+    cuda, npu = ["cuda", ["cuda", "npu"], True, True], ["npu", ["npu"], True, True]
+    done = run(tmp_path, "--report-dir", "report", program=program)
+    assert [json.loads(line) for line in done.stdout.splitlines()[-2:]] == [npu, cuda]
+    assert "2 lines of libraries found no CUDA, for their branch for NPUs" in done.stderr
+    found = rows(tmp_path / "report", "Lines that find no CUDA, for the branch for NPUs")
+    assert [(row["line"], row["count"]) for row in found] == [(9, 1), (12, 1)]
+    off = ("--disable", "torch.transfer_to_npu.npu_branches")
+    done = run(tmp_path, *off, program=program)
+    assert [json.loads(line) for line in done.stdout.splitlines()[-2:]] == [cuda, cuda]
 
 
 def test_ranks(tmp_path: Path) -> None:

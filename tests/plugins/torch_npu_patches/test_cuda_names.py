@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import patchcore as pc
-from torch_npu_patches.cuda_names import LIBRARIES, PROGRAM, lines, reporting, running, scope
+from torch_npu_patches.cuda_names import LIBRARIES, PROGRAM, branches, lines, reporting, running, scope
+from torch_npu_patches.cuda_names.__main__ import main
 from torch_npu_patches.cuda_names.editing import edit, edit_script, find
 
 SAMPLES = Path(__file__).resolve().parents[2] / "migrate_samples"
@@ -235,6 +236,44 @@ def test_scripts_of_torch() -> None:
         'x.s.startswith("npu")) or (x not in ["cuda", "npu"])'
     )
     assert not edit_script(ast.parse('def f(x):\n    return x.is_npu or x.device.type == "cuda"'))
+
+
+BRANCHES = """
+import torch
+FOUND = "npu" if torch.cuda.is_available() else "cpu"
+class State:
+    def device(self):
+        return [self.of(torch.cuda.is_available(), "npu") for _ in (1,)]
+def is_torch_cuda_available():
+    return torch.cuda.is_available()
+def fused():
+    return torch.cuda.is_available() and input() == "cuda"
+def npu_first(device):
+    return "npu" if is_npu_available() else torch.cuda.is_available() or device == "cuda"
+"""
+
+
+def test_cuda_is_hidden_from_functions_that_name_npus() -> None:
+    tree = ast.parse(BRANCHES)
+    source = pc.Source("m", "m.py", BRANCHES, sorted({*find(BRANCHES), *branches.find(BRANCHES)}))
+    edit(tree, source)  # what it puts into a function names npu, and the function does not
+    assert branches.edit(tree, source) == {6, 8, 12}
+    assert [line.line for line in lines.found() if line.hides] == [6, 8, 12]
+    assert ast.unparse(tree).count("torch.cuda.is_available()") == 2
+
+
+def test_lines_of_a_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for package in ("peft", "of_another_library"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("from x import is_npu_available\n" + BRANCHES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["--format", "json", "peft", "of_another_library"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    found = [(row["package"][0], row["function"], row["edited"]) for row in rows if "is_available" in row["source"]]
+    functions = ("State.device", "is_torch_cuda_available", "npu_first")
+    assert found == [("p", name, True) for name in functions] + [("o", name, False) for name in functions]
 
 
 COMPARISON = re.compile(

@@ -5,19 +5,25 @@ no pinned memory, and no error. :class:`patchcore.Rewrite` edits such lines by t
 :mod:`.editing` finds and edits them, :mod:`.running` is what the edited lines call, :mod:`.lines` keeps which of them
 ran, and :mod:`.scope` knows which modules are edited.
 
+Libraries with a branch for NPUs look for CUDA first, or for both: :mod:`.branches` has such functions find no CUDA.
+
 ``python -m torch_npu_patches.cuda_names PACKAGE ...`` lists the lines of packages, edited or left alone, and why.
 """
 
 from __future__ import annotations
 
 import patchcore as pc
+from torch_npu_patches.cuda_names import branches
 from torch_npu_patches.cuda_names.editing import edit, find
-from torch_npu_patches.cuda_names.scope import is_library, is_program
+from torch_npu_patches.cuda_names.scope import has_branches, is_library, is_program
 
-__all__ = ["LIBRARIES", "PROGRAM"]
+__all__ = ["BRANCHES", "LIBRARIES", "PROGRAM"]
 
 #: For the modules of the program: those that are not installed.
 PROGRAM = pc.Rules(edit, words="cuda", find=find, concerns=is_program)
 
 #: For installed packages.
 LIBRARIES = pc.Rules(edit, words="cuda", find=find, concerns=is_library)
+
+#: For packages with branches for NPUs.
+BRANCHES = pc.Rules(branches.edit, words=branches.WORDS, find=branches.find, concerns=has_branches)

@@ -1,4 +1,4 @@
-"""``python -m torch_npu_patches.cuda_names PACKAGE ...``: the lines of packages that compare with ``"cuda"``."""
+"""``python -m torch_npu_patches.cuda_names PACKAGE ...``: the lines of packages that know CUDA by its name."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from patchcore.builtin.sources import parse
 from patchcore.errors import did_you_mean
 from patchcore.objects.printable import counted
 from patchcore.planning.distributions import version_of_provider
-from torch_npu_patches.cuda_names import editing, lines, scope
+from torch_npu_patches.cuda_names import branches, editing, lines, scope
 
 __all__ = ["Row", "main", "rows_of"]
 
 
 class Row(NamedTuple):
-    """A line of a package that compares with ``"cuda"``.
+    """A line of a package that compares with ``"cuda"``, or looks for CUDA in a function that knows NPUs.
 
     Args:
         package, version: installed.
         function: with its classes; empty for the top level of a module.
         place: file, from the folder of the package, and line.
-        edited: whether ``torch.transfer_to_npu.library_names`` edits it.
+        edited: whether ``torch.transfer_to_npu.library_names`` or ``.npu_branches`` edits it.
         source: the expression.
         after: what runs in its place; or why it is left alone.
     """
@@ -57,7 +57,7 @@ def rows_of(package: str) -> Iterator[Row]:
     version = version_of_provider(package) or "?"
     for path in sorted(root.rglob("*.py")) if spec.submodule_search_locations else [Path(origin)]:
         text = path.read_text(encoding="utf-8", errors="replace")
-        found = editing.find(text)
+        found = sorted({*editing.find(text), *(branches.find(text) if _knows_npus(text) else ())})
         if not found:
             continue
         try:
@@ -65,13 +65,29 @@ def rows_of(package: str) -> Iterator[Row]:
         except (SyntaxError, ValueError, RecursionError):
             continue
         lines.forget(str(path))
-        editing.edit(tree, pc.Source(package, str(path), text, found))
+        source = pc.Source(package, str(path), text, found)
+        editing.edit(tree, source)
+        if _knows_npus(text):
+            branches.edit(tree, source)
         for line in lines.found():
             if line.file == str(path):
                 where = _function_at(functions.body, line.line)
                 place = f"{path.relative_to(root.parent)}:{line.line}"
-                edited = not line.why and package not in scope.OWN_BRANCHES
-                yield Row(package, version, where, place, edited, line.before, line.why or line.after)
+                why = line.why or _why_off(package, line.hides)
+                yield Row(package, version, where, place, not why, line.before, why or line.after)
+
+
+def _knows_npus(text: str) -> bool:
+    return any(word in text for word in branches.WORDS)
+
+
+def _why_off(package: str, hides: bool) -> str:
+    """Return why no line of a package is edited; empty if lines are."""
+    if package in scope.OWN_BRANCHES:
+        return "the package is never edited"
+    if hides and package not in scope.WITH_BRANCHES:
+        return "its function names npu itself, and the package is none of those whose branches are known"
+    return ""
 
 
 def _function_at(statements: list[ast.stmt], line: int) -> str:
@@ -91,7 +107,8 @@ def main(arguments: Optional[list[str]] = None) -> int:
     """Print the lines of packages, one row each; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m torch_npu_patches.cuda_names",
-        description='List the lines of installed packages that compare with "cuda": edited on an NPU, or left alone.',
+        description='List the lines of installed packages that compare with "cuda", or look for CUDA in functions that '
+        "have a branch for NPUs: edited on an NPU, or left alone.",
     )
     parser.add_argument("packages", nargs="+", metavar="PACKAGE", help="as it is imported: timm, accelerate")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="text by default")

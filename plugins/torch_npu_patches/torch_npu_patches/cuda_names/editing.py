@@ -17,7 +17,7 @@ import patchcore as pc
 from torch_npu_patches.cuda_names.lines import Line, note
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU, npu_name
 
-__all__ = ["DEVICES", "edit", "edit_script", "find"]
+__all__ = ["DEVICES", "edit", "edit_script", "find", "names_npu", "units"]
 
 #: The text of a device in a source. What stands around it decides whether a line may be edited: a syntax tree is made
 #: of the functions that have such a line only.
@@ -66,7 +66,7 @@ def find(text: str) -> list[int]:
 def edit(tree: ast.Module, source: pc.Source) -> set[int]:
     """Edit a module in place; return the numbers of the edited lines. For :class:`patchcore.Rules`."""
     editor = _Editor(source)
-    for unit in _units(tree.body, source.lines):
+    for unit in units(tree.body, source.lines):
         editor.edit(unit)
     return editor.lines
 
@@ -76,17 +76,21 @@ def edit_script(tree: ast.AST) -> bool:
 
     TorchScript calls no function of :mod:`.running`; it has ``in`` for lists of texts.
     """
-    if _names_npu(tree):
+    if names_npu(tree):
         return False
     editor = _ScriptEditor()
     editor.visit(tree)
     return editor.edited
 
 
-def _units(statements: Iterable[ast.stmt], lines: Sequence[int]) -> Iterator[ast.stmt]:
+def units(statements: Iterable[ast.stmt], lines: Sequence[int]) -> Iterator[ast.stmt]:
     """Yield the functions, and the statements outside of functions, that have one of ``lines``.
 
     Each decides whether it knows NPUs.
+
+    Args:
+        statements: of a module or class.
+        lines: numbers, in order.
     """
     for statement in statements:
         first, last = statement.lineno, statement.end_lineno or statement.lineno
@@ -94,20 +98,20 @@ def _units(statements: Iterable[ast.stmt], lines: Sequence[int]) -> Iterator[ast
         if place == len(lines) or lines[place] > last:
             continue
         if isinstance(statement, ast.ClassDef):
-            yield from _units(statement.body, lines)
+            yield from units(statement.body, lines)
         else:
             yield statement
 
 
-def _names_npu(node: ast.AST) -> bool:
-    """Return true if code names NPUs: in a text, a name, an attribute or an import."""
+def names_npu(node: ast.AST) -> bool:
+    """Return true if code names NPUs: in a text, a name, an attribute or an import, as the source has them."""
     for inner in ast.walk(node):
         if isinstance(inner, ast.Constant):
             text = inner.value if isinstance(inner.value, str) else ""
         elif isinstance(inner, ast.Attribute):
             text = inner.attr
         elif isinstance(inner, ast.Name):
-            text = inner.id
+            text = "" if inner.id.startswith("@") else inner.id  # a name that an edit has put there
         elif isinstance(inner, ast.alias):
             text = inner.name
         else:
@@ -173,7 +177,7 @@ class _Editor(ast.NodeTransformer):
 
     def edit(self, unit: ast.stmt) -> None:
         """Edit one unit of the module."""
-        self._leave = "its function names npu itself" if _names_npu(unit) else ""
+        self._leave = "its function names npu itself" if names_npu(unit) else ""
         if self._leave and not isinstance(unit, (ast.FunctionDef, ast.AsyncFunctionDef)):
             self._leave = "its statement names npu itself"
         before = len(self.lines)

@@ -1,4 +1,4 @@
-"""The lines that know CUDA by its text: what became of each, and whether it ran."""
+"""The lines that know CUDA by its name: what became of each, and whether it ran."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["LINES", "Line", "clear", "forget", "found", "note", "rows"]
 
 
 class Line(NamedTuple):
-    """A line of a program that compares something with CUDA.
+    """A line of a program that compares something with CUDA, or looks whether CUDA is there.
 
     Args:
         file, line: where.
@@ -20,6 +20,7 @@ class Line(NamedTuple):
         after: what runs in its place; empty for a line that was left alone.
         why: why it was left alone; empty for one that was edited.
         runs: how often it ran; a line that was left alone is not counted.
+        hides: whether it looks for CUDA and finds none, so that its function takes its branch for NPUs.
     """
 
     file: str
@@ -28,6 +29,7 @@ class Line(NamedTuple):
     after: str = ""
     why: str = ""
     runs: int = 0
+    hides: bool = False
 
     @property
     def installed(self) -> bool:

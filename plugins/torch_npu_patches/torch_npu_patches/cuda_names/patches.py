@@ -1,4 +1,4 @@
-"""The patches, of the layer CUDA -> NPU: one for the program, one for installed packages."""
+"""The patches, of the layer CUDA -> NPU: for the program, for installed packages, for branches that these have."""
 
 from __future__ import annotations
 
@@ -45,5 +45,11 @@ _LIBRARY_NAMES = layer_patch(
     "the same in installed packages but torch, where a function does not name npu itself",
 )
 
-#: Both patches.
-CUDA_NAMES = (_NAMES, _LIBRARY_NAMES)
+_NPU_BRANCHES = layer_patch(
+    "npu_branches",
+    [pc.Rewrite("*", "torch_npu_patches.cuda_names:BRANCHES")],
+    "functions of accelerate, peft and transformers that have a branch for NPUs take it: they find no CUDA",
+)
+
+#: All three.
+CUDA_NAMES = (_NAMES, _LIBRARY_NAMES, _NPU_BRANCHES)

@@ -12,11 +12,15 @@ __all__ = ["describe", "sections"]
 
 
 def sections() -> Iterator[pc.Section]:
-    """Yield one section: lines that ran, and lines of the program that did not or were left alone.
+    """Yield a section for lines that compare with CUDA, and one for those that look for it and find none.
 
-    Other lines of installed packages are counted.
+    The first has the lines that ran, and lines of the program that did not or were left alone; other lines of installed
+    packages are counted. The second has the lines that ran.
     """
-    lines = found()
+    hiding = [line for line in found() if line.hides and line.runs]
+    if hiding:
+        yield pc.Section("Lines that find no CUDA, for the branch for NPUs", tuple(map(str, hiding)), data=rows(hiding))
+    lines = [line for line in found() if not line.hides]
     if not lines:
         return
     shown = [line for line in lines if line.runs or not line.installed]
@@ -32,7 +36,10 @@ def sections() -> Iterator[pc.Section]:
 
 
 def describe() -> Iterator[str]:
-    """Yield how many lines took the branch of CUDA's, for the last line of a run."""
-    ran = [line for line in found() if line.runs]
+    """Yield how many lines took the branch of CUDA's, or of NPUs, for the last line of a run."""
+    ran = [line for line in found() if line.runs and not line.hides]
     if ran:
         yield f'{counted(len(ran), "line compares", "lines compare")} with "cuda" and held for NPUs, too'
+    hiding = [line for line in found() if line.runs and line.hides]
+    if hiding:
+        yield f"{counted(len(hiding), 'line')} of libraries found no CUDA, for their branch for NPUs"

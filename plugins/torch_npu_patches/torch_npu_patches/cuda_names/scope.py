@@ -6,7 +6,7 @@ import functools
 import os
 import sysconfig
 
-__all__ = ["OWN_BRANCHES", "is_library", "is_program"]
+__all__ = ["OWN_BRANCHES", "WITH_BRANCHES", "has_branches", "is_library", "is_program"]
 
 #: Packages that are never edited: torch itself and what compiles for it, whose ``"cuda"`` is the device that torch has;
 #: and what knows NPUs.
@@ -30,6 +30,9 @@ OWN_BRANCHES = frozenset(
     )
 )
 
+#: Packages with functions that have a branch for NPUs beside one for CUDA. Such a function runs as without CUDA.
+WITH_BRANCHES = frozenset(("accelerate", "peft", "transformers"))
+
 _INSTALLED = ("site-packages", "dist-packages")
 _LIBRARY = tuple(f"{folder}{os.sep}" for folder in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
@@ -47,6 +50,11 @@ def is_program(name: str, file: str) -> bool:
 def is_library(name: str, file: str) -> bool:
     """Return true for a module of an installed package that may be edited; arguments as for :func:`is_program`."""
     return _kind(os.path.dirname(file)) == "library" and name.partition(".")[0] not in OWN_BRANCHES
+
+
+def has_branches(name: str, file: str) -> bool:
+    """Return true for a module of a package that has branches for NPUs; arguments as for :func:`is_program`."""
+    return name.partition(".")[0] in WITH_BRANCHES
 
 
 @functools.cache

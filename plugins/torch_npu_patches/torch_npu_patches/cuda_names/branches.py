@@ -1,0 +1,60 @@
+"""Finds ``torch.cuda.is_available()`` in functions that have a branch for NPUs, and makes it false there.
+
+Such a function has ``elif is_npu_available():`` behind ``if torch.cuda.is_available():``. Where both are true it would
+run as on CUDA, or do the work of both. It has that branch for NPUs without this layer, where CUDA is not there.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import patchcore as pc
+from torch_npu_patches.cuda_names.editing import names_npu, units
+from torch_npu_patches.cuda_names.lines import Line, note
+
+__all__ = ["WORDS", "edit", "find"]
+
+#: A module that knows NPUs imports or defines one of these.
+WORDS = ("npu_available", "torch_npu")
+
+#: By which the packages find out whether CUDA is there: the caller may have a branch for NPUs.
+_ANSWERS = frozenset(("is_cuda_available", "is_torch_cuda_available"))
+
+_CALL = "torch.cuda.is_available()"
+_TEXT = re.compile(re.escape(_CALL))
+_RUNNING = "torch_npu_patches.cuda_names.running:reached"
+
+
+def find(text: str) -> list[int]:
+    """Return the numbers of the lines of a source that :func:`edit` may change. For :class:`patchcore.Rules`."""
+    return [text.count("\n", 0, match.start()) + 1 for match in _TEXT.finditer(text)]
+
+
+def edit(tree: ast.Module, source: pc.Source) -> set[int]:
+    """Edit a module in place; return the numbers of the edited lines. For :class:`patchcore.Rules`."""
+    editor = _Editor(source)
+    for unit in units(tree.body, source.lines):
+        is_function = isinstance(unit, (ast.FunctionDef, ast.AsyncFunctionDef))
+        if is_function and (unit.name in _ANSWERS or names_npu(unit)):  # type: ignore[attr-defined]
+            editor.visit(unit)
+    return editor.lines
+
+
+class _Editor(ast.NodeTransformer):
+    """Edits the calls in functions, and notes each line."""
+
+    def __init__(self, source: pc.Source) -> None:
+        self._source = source
+        self.lines: set[int] = set()
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Edit ``torch.cuda.is_available()``."""
+        self.generic_visit(node)
+        if node.args or node.keywords or ast.unparse(node) != _CALL:
+            return node
+        self.lines.add(node.lineno)
+        number = note(Line(self._source.file, node.lineno, _CALL, "False", hides=True))
+        node.func = ast.copy_location(self._source.reference(_RUNNING), node.func)
+        node.args = [ast.copy_location(ast.Constant(number), node)]
+        return node
