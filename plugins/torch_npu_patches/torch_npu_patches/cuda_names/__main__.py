@@ -7,46 +7,29 @@ import ast
 import importlib.util
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import Optional
 
 import patchcore as pc
 from patchcore.builtin.sources import parse
 from patchcore.errors import did_you_mean
 from patchcore.objects.printable import counted
-from patchcore.planning.distributions import version_of_provider
-from torch_npu_patches.cuda_names import branches, editing, lines, scope
+from torch_npu_patches.cuda_names import branches, editing, lines, listing, scope
+from torch_npu_patches.cuda_names.listing import Row
 
-__all__ = ["Row", "main", "rows_of"]
+__all__ = ["listed_rows", "main", "rows_of"]
 
 
-class Row(NamedTuple):
-    """A line of a package that compares with ``"cuda"``, or looks for CUDA in a function that knows NPUs.
+def rows_of(package: str, *, by_rule: bool = False) -> Iterator[tuple[Row, str]]:
+    """Yield the lines of an installed package, each with what runs in its place; nothing of the package is imported.
 
     Args:
-        package, version: installed.
-        function: with its classes; empty for the top level of a module.
-        place: file, from the folder of the package, and line.
-        edited: whether ``torch.transfer_to_npu.library_names`` or ``.npu_branches`` edits it.
-        source: the expression.
-        after: what runs in its place; or why it is left alone.
-    """
-
-    package: str
-    version: str
-    function: str
-    place: str
-    edited: bool
-    source: str
-    after: str
-
-
-def rows_of(package: str) -> Iterator[Row]:
-    """Yield the lines of an installed package, read from its sources; nothing of it is imported.
+        package: as it is imported.
+        by_rule: leave the list of the plugin aside.
 
     Raises:
-        SettingsError: there is no such package, or it has no sources.
+        SettingsError: there is no such package, or it has no sources; or the list is malformed.
     """
     spec = importlib.util.find_spec(package) if package.isidentifier() else None
     origin = None if spec is None else spec.origin
@@ -54,7 +37,6 @@ def rows_of(package: str) -> Iterator[Row]:
         near = did_you_mean(package, [path.name for entry in sys.path for path in Path(entry).glob(f"{package[:2]}*")])
         raise pc.SettingsError(f"no package {package!r} with Python sources is installed{near}")
     root = Path(origin).parent
-    version = version_of_provider(package) or "?"
     for path in sorted(root.rglob("*.py")) if spec.submodule_search_locations else [Path(origin)]:
         text = path.read_text(encoding="utf-8", errors="replace")
         found = sorted({*editing.find(text), *(branches.find(text) if _knows_npus(text) else ())})
@@ -65,16 +47,18 @@ def rows_of(package: str) -> Iterator[Row]:
         except (SyntaxError, ValueError, RecursionError):
             continue
         lines.forget(str(path))
-        source = pc.Source(package, str(path), text, found)
-        editing.edit(tree, source)
+        name = ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")
+        source = pc.Source(name, str(path), text, found)
+        listed = {} if by_rule else listing.verdicts(name, str(path))
+        editing.edit(tree, source, listed)
         if _knows_npus(text):
-            branches.edit(tree, source)
+            branches.edit(tree, source, listed)
         for line in lines.found():
             if line.file == str(path):
                 where = _function_at(functions.body, line.line)
-                place = f"{path.relative_to(root.parent)}:{line.line}"
+                place = f"{path.relative_to(root.parent).as_posix()}:{line.line}"
                 why = line.why or _why_off(package, line.hides)
-                yield Row(package, version, where, place, not why, line.before, why or line.after)
+                yield Row(place, where, line.before, not why, why), line.after
 
 
 def _knows_npus(text: str) -> bool:
@@ -103,8 +87,31 @@ def _function_at(statements: list[ast.stmt], line: int) -> str:
     return ""
 
 
+def listed_rows(package: str, versions: Mapping[str, list[Row]]) -> list[Row]:
+    """Return the rows of an installed package as the list is to have them.
+
+    Verdicts that a person has changed are kept, also those of other versions about the same expression of the same
+    function.
+
+    Args:
+        package: as it is imported.
+        versions: the rows that the list has about the package.
+    """
+    by_hand = {_without_line(row): row for rows in versions.values() for row in rows}
+    found = []
+    for row, _ in rows_of(package, by_rule=True):
+        old = by_hand.get(_without_line(row))
+        changed = old is not None and old.edited != row.edited and old.why and row.why in ("", *editing.OWN_BRANCH)
+        found.append(row._replace(edited=old.edited, why=old.why) if old is not None and changed else row)
+    return found
+
+
+def _without_line(row: Row) -> tuple[str, str, str]:
+    return row.place.rpartition(":")[0], row.function, row.source
+
+
 def main(arguments: Optional[list[str]] = None) -> int:
-    """Print the lines of packages, one row each; return the exit code."""
+    """Print the lines of packages, one row each, or write them to the list; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m torch_npu_patches.cuda_names",
         description='List the lines of installed packages that compare with "cuda", or look for CUDA in functions that '
@@ -112,23 +119,53 @@ def main(arguments: Optional[list[str]] = None) -> int:
     )
     parser.add_argument("packages", nargs="+", metavar="PACKAGE", help="as it is imported: timm, accelerate")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="text by default")
+    parser.add_argument(
+        "--write",
+        metavar="FILE",
+        nargs="?",
+        type=Path,
+        const=listing.LISTING,
+        help="write the installed versions to the list of the plugin, or to FILE; verdicts changed by hand are kept",
+    )
     options = parser.parse_args(arguments)
     try:
-        rows = [row for package in options.packages for row in rows_of(package)]
+        if options.write is not None:
+            _write(options.write, options.packages)
+            return 0
+        found = {package: list(rows_of(package)) for package in options.packages}
     except pc.SettingsError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
     if options.format == "json":
-        print(json.dumps([row._asdict() for row in rows], indent=1))
+        rows = [
+            {"package": package, "version": listing.public_version(package), **row._asdict(), "after": after}
+            for package, some in found.items()
+            for row, after in some
+        ]
+        print(json.dumps(rows, indent=1))
         return 0
-    for row in rows:
-        verdict = "on " if row.edited else "off"
-        print(f"{verdict} {row.package} {row.version}  {row.place}  {row.function or '<module>'}")
-        print(f"      {row.source}  ->  {row.after}" if row.edited else f"      {row.source}: {row.after}")
-    print(
-        f"{counted(len(rows), 'line')}: {sum(row.edited for row in rows)} on, {sum(not row.edited for row in rows)} off"
-    )
+    for package, some in found.items():
+        version = listing.public_version(package) or "?"
+        for row, after in some:
+            verdict = "on " if row.edited else "off"
+            print(f"{verdict} {package} {version}  {row.place}  {row.function or '<module>'}")
+            print(f"      {row.source}  ->  {after}" if row.edited else f"      {row.source}: {row.why}")
+    edited = [row.edited for some in found.values() for row, _ in some]
+    print(f"{counted(len(edited), 'line')}: {sum(edited)} on, {len(edited) - sum(edited)} off")
     return 0
+
+
+def _write(path: Path, packages: list[str]) -> None:
+    """Write the installed versions of ``packages`` to a list, and keep all else that is in it."""
+    found = listing.load(path) if path.exists() else {}
+    for package in packages:
+        version = listing.public_version(package)
+        if not version:
+            raise pc.SettingsError(f"the installed package {package!r} has no version")
+        found.setdefault(package, {})[version] = listed_rows(package, found.get(package, {}))
+    path.write_text(listing.dumped(found), encoding="utf-8")
+    rows = [row for package in packages for row in found[package][listing.public_version(package)]]
+    print(f"{path}: {counted(len(rows), 'line')} of {counted(len(packages), 'package')}")
 
 
 if __name__ == "__main__":

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
+from typing import Optional
 
 import patchcore as pc
 from torch_npu_patches.cuda_names.editing import names_npu, units
 from torch_npu_patches.cuda_names.lines import Line, note
+from torch_npu_patches.cuda_names.listing import Row, verdicts
 
 __all__ = ["WORDS", "edit", "find"]
 
@@ -31,9 +34,17 @@ def find(text: str) -> list[int]:
     return [text.count("\n", 0, match.start()) + 1 for match in _TEXT.finditer(text)]
 
 
-def edit(tree: ast.Module, source: pc.Source) -> set[int]:
-    """Edit a module in place; return the numbers of the edited lines. For :class:`patchcore.Rules`."""
-    editor = _Editor(source)
+def edit(tree: ast.Module, source: pc.Source, listed: Optional[Mapping[tuple[int, str], Row]] = None) -> set[int]:
+    """Edit a module in place; return the numbers of the edited lines. For :class:`patchcore.Rules`.
+
+    Args:
+        tree, source: of the module.
+        listed: what a list has about its lines, by line and expression; ``None`` for the list of the plugin.
+
+    Raises:
+        SettingsError: the list of the plugin is malformed.
+    """
+    editor = _Editor(source, verdicts(source.name, source.file) if listed is None else listed)
     for unit in units(tree.body, source.lines):
         is_function = isinstance(unit, (ast.FunctionDef, ast.AsyncFunctionDef))
         if is_function and (unit.name in _ANSWERS or names_npu(unit)):  # type: ignore[attr-defined]
@@ -44,14 +55,19 @@ def edit(tree: ast.Module, source: pc.Source) -> set[int]:
 class _Editor(ast.NodeTransformer):
     """Edits the calls in functions, and notes each line."""
 
-    def __init__(self, source: pc.Source) -> None:
+    def __init__(self, source: pc.Source, listed: Mapping[tuple[int, str], Row]) -> None:
         self._source = source
+        self._listed = listed
         self.lines: set[int] = set()
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Edit ``torch.cuda.is_available()``."""
         self.generic_visit(node)
         if node.args or node.keywords or ast.unparse(node) != _CALL:
+            return node
+        row = self._listed.get((node.lineno, _CALL))
+        if row is not None and not row.edited:
+            note(Line(self._source.file, node.lineno, _CALL, why=row.why, hides=True))
             return node
         self.lines.add(node.lineno)
         number = note(Line(self._source.file, node.lineno, _CALL, "False", hides=True))

@@ -10,14 +10,15 @@ from __future__ import annotations
 import ast
 import bisect
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import patchcore as pc
 from torch_npu_patches.cuda_names.lines import Line, note
+from torch_npu_patches.cuda_names.listing import Row, verdicts
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU, npu_name
 
-__all__ = ["DEVICES", "edit", "edit_script", "find", "names_npu", "units"]
+__all__ = ["DEVICES", "OWN_BRANCH", "edit", "edit_script", "find", "names_npu", "units"]
 
 #: The text of a device in a source. What stands around it decides whether a line may be edited: a syntax tree is made
 #: of the functions that have such a line only.
@@ -48,6 +49,9 @@ DEVICES = frozenset(
     + ("opencl", "opengl", "tpu", "ve", "vulkan", "xla", "xpu")
 )
 
+#: Why functions, and statements outside of them, are left alone that have a branch of their own; a list may differ.
+OWN_BRANCH = ("its function names npu itself", "its statement names npu itself")
+
 _ast: Any = ast  # patterns are in it since Python 3.10
 _RUNNING = "torch_npu_patches.cuda_names.running"
 _NPU = re.compile(r"(?<![a-z])(npu|ascend)(?![a-z])", re.IGNORECASE)
@@ -63,9 +67,17 @@ def find(text: str) -> list[int]:
     return found
 
 
-def edit(tree: ast.Module, source: pc.Source) -> set[int]:
-    """Edit a module in place; return the numbers of the edited lines. For :class:`patchcore.Rules`."""
-    editor = _Editor(source)
+def edit(tree: ast.Module, source: pc.Source, listed: Optional[Mapping[tuple[int, str], Row]] = None) -> set[int]:
+    """Edit a module in place; return the numbers of the edited lines. For :class:`patchcore.Rules`.
+
+    Args:
+        tree, source: of the module.
+        listed: what a list has about its lines, by line and expression; ``None`` for the list of the plugin.
+
+    Raises:
+        SettingsError: the list of the plugin is malformed.
+    """
+    editor = _Editor(source, verdicts(source.name, source.file) if listed is None else listed)
     for unit in units(tree.body, source.lines):
         editor.edit(unit)
     return editor.lines
@@ -170,16 +182,16 @@ def _is_table(node: ast.Dict) -> bool:
 class _Editor(ast.NodeTransformer):
     """Edits the expressions of one module, and notes each line."""
 
-    def __init__(self, source: pc.Source) -> None:
+    def __init__(self, source: pc.Source, listed: Mapping[tuple[int, str], Row]) -> None:
         self._source = source
+        self._listed = listed
         self._leave = ""  # why the unit at hand is left alone
         self.lines: set[int] = set()
 
     def edit(self, unit: ast.stmt) -> None:
         """Edit one unit of the module."""
-        self._leave = "its function names npu itself" if names_npu(unit) else ""
-        if self._leave and not isinstance(unit, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            self._leave = "its statement names npu itself"
+        is_function = isinstance(unit, (ast.FunctionDef, ast.AsyncFunctionDef))
+        self._leave = OWN_BRANCH[not is_function] if names_npu(unit) else ""
         before = len(self.lines)
         self.generic_visit(unit)
         if len(self.lines) > before:
@@ -188,7 +200,7 @@ class _Editor(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         """Edit ``x == "cuda"``, ``x in ("cuda", ...)``, ``"cuda" in x`` and their negations."""
         if len(node.ops) > 1 and any(map(_cuda_text, [node.left, *node.comparators])):
-            self._leave_alone(node, "it is a chain of comparisons")
+            note(Line(self._source.file, node.lineno, self._source.segment(node), why="it is a chain of comparisons"))
             self.generic_visit(node)
             return node
         left, operator, right = node.left, node.ops[0], node.comparators[0]
@@ -278,16 +290,15 @@ class _Editor(ast.NodeTransformer):
 
     def _number(self, node: ast.AST, after: str, before: str = "") -> Optional[int]:
         """Note the line of ``node`` and return its number; ``None`` if it is left alone."""
-        if self._leave:
-            self._leave_alone(node, self._leave)
+        line: int = node.lineno  # type: ignore[attr-defined]
+        before = before or self._source.segment(node)
+        row = self._listed.get((line, before))
+        edited, why = (not self._leave, self._leave) if row is None else (row.edited, row.why)
+        if not edited:
+            note(Line(self._source.file, line, before, why=why))
             return None
-        line: int = node.lineno  # type: ignore[attr-defined]
         self.lines.add(line)
-        return note(Line(self._source.file, line, before or self._source.segment(node), after))
-
-    def _leave_alone(self, node: ast.AST, why: str) -> None:
-        line: int = node.lineno  # type: ignore[attr-defined]
-        note(Line(self._source.file, line, self._source.segment(node), why=why))
+        return note(Line(self._source.file, line, before, f"{after}; {why}" if why else after))
 
 
 def _shown(node: ast.expr) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import patchcore as pc
-from torch_npu_patches.cuda_names import editing, running, scope
+from torch_npu_patches.cuda_names import editing, listing, running, scope
 from torch_npu_patches.transfer_to_npu.changes import Adapt
 from torch_npu_patches.transfer_to_npu.groups import PREFIX, layer_patch
 from torch_npu_patches.transfer_to_npu.scripting import written_anew
@@ -24,9 +24,19 @@ def make_parse_def(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         parsed = original(fn)
         name = getattr(fn, "__module__", None) or ""
         is_ours = scope.is_program(name, parsed.filename) or scope.is_library(name, parsed.filename)
-        return written_anew(parsed, fn) if is_ours and editing.edit_script(parsed.ast) else parsed
+        if not is_ours or _is_off(name, parsed) or not editing.edit_script(parsed.ast):
+            return parsed
+        return written_anew(parsed, fn)
 
     return parse_def
+
+
+def _is_off(module: str, parsed: Any) -> bool:
+    """Return true if the list leaves a line of the function alone that TorchScript has read."""
+    first = parsed.file_lineno
+    last = first + parsed.source.count("\n")
+    rows = listing.verdicts(module, parsed.filename).items()
+    return any(first <= line <= last and not row.edited for (line, _), row in rows)
 
 
 _NAMES = layer_patch(
