@@ -158,10 +158,18 @@ class TestFields:
         path = reports.folder / "report-1-8-000000.json"
         odd = in_turn([(way, value) for way in routes(sound) for value in ODD])
         assert len(odd) > 500
-        for number, (way, value) in enumerate(odd):
+        taken = 0
+        for way, value in odd:
             path.write_text(json.dumps(changed(sound, way, value)))
-            result = report(*VIEWS[number % 3])
+            try:
+                report_file.read_report(path)
+            except report_file.Malformed as error:  # all of these are one finding; the tests below look at it
+                assert str(error)
+                continue
+            taken += 1
+            result = report(*VIEWS[taken % 3])
             assert result.code in (0, 1, 2), (way, value, result.text)
+        assert taken > 100
 
     def test_nothing_that_a_terminal_obeys_is_printed(
         self, reports: Reports, sound: dict[str, Any], report: Callable[..., Result]
