@@ -163,8 +163,7 @@ class TestFields:
             path.write_text(json.dumps(changed(sound, way, value)))
             try:
                 report_file.read_report(path)
-            except report_file.Malformed as error:  # all of these are one finding; the tests below look at it
-                assert str(error)
+            except report_file.Malformed:  # all of these are one finding; the tests below look at it
                 continue
             taken += 1
             result = report(*VIEWS[taken % 3])
