@@ -37,7 +37,7 @@ from patchcore.objects.modules import (
 )
 from patchcore.report import PENDING
 
-__all__ = ["FindHolders", "Move", "Moves", "Rebinder", "copy_of_original"]
+__all__ = ["FindHolders", "Move", "Moves", "Rebinder"]
 
 Modules = Mapping[str, ModuleType]
 
@@ -385,14 +385,24 @@ class Rebinder:
             if state is None:
                 continue
             if isinstance(record.slot, BodySlot) and references.means(held, record.slot.owner):
-                build = functools.partial(copy_of_original, record)
-                self._journal.push(slot, KeptName(application, state.change, build(), held, build))
-            elif not isinstance(record.slot, BodySlot) and has_identity(held) and held is record.by_value:
+                self.keep_name(application, state, record, slot)
+                return
+            if not isinstance(record.slot, BodySlot) and has_identity(held) and held is record.by_value:
                 slot.write(reference(record.original))
-            else:
-                continue
-            state.kept += () if slot.name in state.kept else (slot.name,)
-            return
+                state.kept += () if slot.name in state.kept else (slot.name,)
+                return
+
+    def keep_name(self, application: Application, state: ChangeState, record: Record, name: Slot) -> None:
+        """Write the original of a function whose body is patched to one name that holds the function.
+
+        Args:
+            application, state: the patch and the change that has patched the body.
+            record: of the body.
+            name: the slot. It gets a copy of its own, so that the journal can tell it from what others hold.
+        """
+        build = functools.partial(_copy_of_original, record)
+        self._journal.push(name, KeptName(application, state.change, build(), name.read(), build))
+        state.kept += () if name.name in state.kept else (name.name,)
 
     def _bind(self, slot: Slot, held: Any, moves: Moves, reads: dict[int, set[tuple[int, str]]]) -> None:
         """Let ``slot`` follow if what it holds was replaced; keep it where a replacement reads the original there."""
@@ -432,8 +442,7 @@ class Rebinder:
         return not move.changes or bool(own) == (move.source is None)
 
 
-def copy_of_original(record: Record, below: Any = None, slot: Optional[Slot] = None) -> Any:
-    """Return a function for one name, so that the journal can tell it from what others hold."""
+def _copy_of_original(record: Record, below: Any = None, slot: Optional[Slot] = None) -> Any:
     return copy_of(record.original)
 
 

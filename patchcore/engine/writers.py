@@ -6,7 +6,6 @@ Plugins add writers with the hook ``register_writers``.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, Callable, Optional, Protocol, Union
@@ -16,8 +15,8 @@ from patchcore.declare.slots import BodySlot, ClassSlot, Slot, find_slot, same_v
 from patchcore.declare.target import Target
 from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
-from patchcore.engine.journal import Journal, KeptName, Layer, Record, describe
-from patchcore.engine.rebinding import Moves, Rebinder, copy_of_original
+from patchcore.engine.journal import Journal, Layer, Record, describe
+from patchcore.engine.rebinding import Moves, Rebinder
 from patchcore.engine.references import StaticSlot
 from patchcore.errors import ConflictError, DeclarationError, TargetError, TargetNotFound, conflict_message
 from patchcore.objects.binding import wrapped_callable
@@ -151,7 +150,8 @@ class SlotWriter:
                 if slot is place:
                     moves.add(self._rebinder.moved(state, record, below))
                 else:  # whoever holds the function follows its body
-                    self._keep(kept, record, application, state)
+                    for name in kept:  # under which what the change calls keeps the original
+                        self._rebinder.keep_name(application, state, record, name)
                 for companion, build_companion in change.companions(module):
                     found = companion.lookup()
                     value = build_companion(found, companion)
@@ -206,13 +206,6 @@ class SlotWriter:
         if demanded:
             raise TargetError(f"everywhere=True cannot write the body of {place.name}: {why}")
         return place, reason, ()
-
-    def _keep(self, names: Iterable[Slot], record: Record, application: Application, state: ChangeState) -> None:
-        """Have ``names``, under which what the change calls keeps the original, mean the original."""
-        for name in names:
-            build = functools.partial(copy_of_original, record)
-            self._journal.push(name, KeptName(application, state.change, build(), name.read(), build))
-            state.kept += (name.name,)
 
     def _carry(self, carrier: Record, slot: Slot, own: Any, state: ChangeState) -> None:
         if carrier.slot.identity == slot.identity:

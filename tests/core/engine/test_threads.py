@@ -320,12 +320,20 @@ def test_nothing_is_rebound_after_a_revert_in_between(meeting) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="does not fork")
-@pytest.mark.parametrize("module", ["patchcore.report", "importlib.metadata", "patchcore.builtin.run.hookspecs"])
-def test_a_fork_waits_until_another_thread_has_imported_patchcore(run_python: Any, module: str) -> None:
+@pytest.mark.parametrize(
+    ("before", "module"),
+    [
+        ("patchcore", "patchcore.report"),
+        ("patchcore", "importlib.metadata"),
+        ("patchcore", "patchcore.builtin.run.hookspecs"),
+        ("sys", "patchcore.declare"),  # the first module that the package imports
+    ],
+)
+def test_a_fork_waits_until_another_thread_has_imported_patchcore(run_python: Any, before: str, module: str) -> None:
     """Its child has the lock of the module, and not the thread that would release it."""
     printed = run_python(f"""
         import os, signal, sys, threading, time
-        import patchcore as pc
+        import {before}
 
         begun = threading.Event()
 
@@ -335,36 +343,13 @@ def test_a_fork_waits_until_another_thread_has_imported_patchcore(run_python: An
                     begun.set()
                     time.sleep(0.3)
 
+        def apply():
+            import patchcore
+            patchcore.Patcher().apply()
+
         sys.meta_path.insert(0, Slow())
         sys.modules.pop({module!r}, None)
-        thread = threading.Thread(target=lambda: pc.Patcher().apply())
-        thread.start()
-        begun.wait()
-        if not os.fork():
-            signal.alarm(20)
-            pc.Patcher([pc.Patch("p", pc.Replace("json:dumps", len))]).apply()
-            os._exit(0)
-        print(os.waitstatus_to_exitcode(os.wait()[1]))
-        thread.join()
-        """)
-    assert printed == "0\n"
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="does not fork")
-def test_a_fork_waits_until_another_thread_has_imported_the_package_itself(run_python: Any) -> None:
-    printed = run_python("""
-        import os, signal, sys, threading, time
-
-        begun = threading.Event()
-
-        class Slow:
-            def find_spec(self, name, path, target=None):
-                if name == "patchcore.declare":  # the first module that the package imports
-                    begun.set()
-                    time.sleep(0.3)
-
-        sys.meta_path.insert(0, Slow())
-        thread = threading.Thread(target=__import__, args=("patchcore",))
+        thread = threading.Thread(target=apply)
         thread.start()
         begun.wait()
         if not os.fork():
