@@ -217,3 +217,17 @@ def test_ranks(tmp_path: Path) -> None:
     run_command = [sys.executable, "-W", "ignore", "-m", "patchcore", "run", "--emulate-npu", *start]
     done = subprocess.run(run_command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.stdout.split() == ["True", "True"], done.stderr
+
+
+def test_what_a_program_compiles_itself(tmp_path: Path) -> None:
+    program = """
+import torch
+x = torch.ones(1, device="cuda")
+exec(compile("def kind(d): return 'gpu' if d.type == 'cuda' else 'cpu'", "settings.py", "exec"))
+print(kind(x.device), torch.compile(kind, backend="eager", fullgraph=True)(x.device), x.device.type == "cuda")
+"""
+    (tmp_path / "program.py").write_text(program)
+    start = ["-m", "cProfile", "-o", "profile", "program.py"]
+    command = [sys.executable, "-W", "ignore", "-m", "patchcore", "run", "--emulate-npu", *start]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert done.stdout.split() == ["gpu", "gpu", "True"], done.stderr

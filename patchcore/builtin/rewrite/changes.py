@@ -42,13 +42,13 @@ class Source:
     def reference(self, target: str) -> ast.expr:
         """Return an expression for the object ``package.module:name``, which the edited code can call.
 
-        The module imports it at its start, under a name that no source can spell.
+        The module imports it at its start, under a name that no source can spell and that ``import *`` leaves out.
 
         Raises:
             TargetError: ``target`` is no target of a name in a module.
         """
         parsed = Target.parse(target)
-        name = f"@{target}"
+        name = f"_@{target}"
         self.needs[name] = parsed
         return ast.Name(name, ast.Load())
 
@@ -117,8 +117,8 @@ class Rewrite(Change):
     source as it is. Functions of modules that are loaded already get the code of the edited source, and get their own
     back on revert. What the top level of a module did cannot be undone; the report counts these lines.
 
-    Only modules that Python itself reads from a source file are edited: not those of zip archives, and not those that
-    an import hook compiles in its own way (pytest's tests, typeguard, beartype).
+    Edited are modules that Python itself reads from a source file, and texts that a module gives to ``compile``: not
+    modules that an import hook compiles from a tree (pytest's tests, typeguard, beartype).
 
     Args:
         modules: ``"package.module"``, ``"package.*"`` for a package with all that is in it, ``"*"`` for every module

@@ -15,16 +15,20 @@ import inspect
 import operator
 import tokenize
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import NamedTuple, Optional, Union
 
 from patchcore.builtin.rewrite.changes import Rules, Source
 from patchcore.declare.target import Target
 
-__all__ = ["Edited", "edit", "mentions", "nested", "original_code"]
+__all__ = ["FUTURE", "Body", "Edited", "edit", "edit_tree", "mentions", "nested", "original_code", "put_imports"]
 
-_FUTURE = functools.reduce(
+#: The tree of a module, or of what a console has read.
+Body = Union[ast.Module, ast.Interactive]
+
+#: Flags of code by which it compiles with a feature of ``__future__``.
+FUTURE = functools.reduce(
     operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 )
 
@@ -115,6 +119,38 @@ def edit(
         return _edit_module(Source(name, code.co_filename, text, wanted), rules, first, whole)
 
 
+def edit_tree(
+    name: str, file: str, text: str, rules: Sequence[Rules], parse: Callable[[], Body]
+) -> Optional[tuple[Body, Source, Sequence[frozenset[int]]]]:
+    """Edit the tree of a text by each of ``rules``; return it with the source and the edited lines, for each of them.
+
+    Args:
+        name: of the module.
+        file: path or name of its source.
+        text: the source.
+        rules: in the order in which they edit.
+        parse: makes the tree; called if there may be a line to edit.
+
+    Returns:
+        ``None`` if nothing was edited.
+
+    Raises:
+        Exception: what the rules or ``parse`` raise.
+    """
+    found = [None if each.find is None else frozenset(each.find(text)) for each in rules]
+    if all(lines == frozenset() for lines in found):
+        return None
+    source = Source(name, file, text, sorted(frozenset().union(*filter(None, found))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = parse()
+    module = ast.Module(tree.body, [])
+    lines = [
+        frozenset() if some == frozenset() else frozenset(each.edit(module, source)) for each, some in zip(rules, found)
+    ]
+    return (tree, source, lines) if any(lines) else None
+
+
 def _edit_module(source: Source, rules: Sequence[Rules], first: str, whole: bool) -> Optional[Edited]:
     tree = ast.parse(source.text, source.file)
     lines = [frozenset(each.edit(tree, source)) for each in rules]
@@ -127,7 +163,7 @@ def _edit_module(source: Source, rules: Sequence[Rules], first: str, whole: bool
         if first:
             space = ast.Call(ast.Name("globals", ast.Load()), [], [])
             start = [ast.Expr(ast.Call(source.reference(first), [space], []))]
-        _put_first(tree, [*_imports(source), *start])
+        put_imports(tree, source.needs, start)
     code: CodeType = compile(tree, source.file, "exec", dont_inherit=True)
     return Edited(code, lines, top_level, source.needs)
 
@@ -170,7 +206,7 @@ def _edit_functions(source: Source, code: CodeType, rules: Sequence[Rules]) -> O
             continue
         if min(edited) <= max(definition.lineno, definition.body[0].lineno - 1):
             raise _OnlyAsAWhole  # perhaps a decorator or default, which the module evaluates
-        flags = code.co_flags & _FUTURE
+        flags = code.co_flags & FUTURE
         new = _code_of(compile(tree, source.file, "exec", flags, dont_inherit=True), function)
         made = _replaced(made, function.path, new)
         lines = [old | new for old, new in zip(lines, here)]
@@ -307,14 +343,20 @@ def _in_function(statements: Iterable[ast.AST], line: int) -> bool:
     return False
 
 
-def _imports(source: Source) -> Iterator[ast.stmt]:
-    """Yield the imports of what the edited code uses."""
-    for name, target in source.needs.items():
-        yield ast.ImportFrom(target.module, [ast.alias(str(target.path[0]), name)], 0)
+def put_imports(tree: Body, needs: Mapping[str, Target], others: Sequence[ast.stmt] = ()) -> None:
+    """Put imports, and ``others``, where the first statement may be.
 
+    That is after the docstring and imports from ``__future__``.
 
-def _put_first(tree: ast.Module, statements: Sequence[ast.stmt]) -> None:
-    """Put ``statements`` where the first statement may be: after the docstring and imports from ``__future__``."""
+    Args:
+        tree: edited in place.
+        needs: what is imported, by name.
+        others: further statements.
+    """
+    statements: list[ast.stmt] = [
+        ast.ImportFrom(target.module, [ast.alias(str(target.path[0]), name)], 0) for name, target in needs.items()
+    ]
+    statements += others
     place = 0
     for number, statement in enumerate(tree.body):
         is_docstring = not number and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)

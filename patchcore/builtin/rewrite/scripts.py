@@ -82,7 +82,7 @@ class _ScriptLoader:
 
 def begin(space: dict[str, Any]) -> None:
     """Give the namespace of a script what Python gives it: called by the script first of all."""
-    del space[f"@{begin.__module__}:{begin.__name__}"]
+    del space[f"_@{begin.__module__}:{begin.__name__}"]
     path = space["__file__"]
     space["__loader__"] = SourceFileLoader("__main__", path)
     space.update(__spec__=None, __package__=None, __cached__=None)

@@ -16,8 +16,10 @@ from importlib.machinery import SourceFileLoader
 from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, FunctionType, GeneratorType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
+from patchcore.builtin.rewrite import texts
 from patchcore.builtin.rewrite.changes import Rewrite, Rules
-from patchcore.builtin.rewrite.compiling import Edited, edit, mentions, nested, original_code
+from patchcore.builtin.rewrite.compiling import Edited, edit, edit_tree, mentions, nested, original_code
+from patchcore.builtin.rewrite.texts import Text
 from patchcore.declare.changes import resolve
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.importing import compiles_as_python_does
@@ -103,6 +105,8 @@ class Rewriter:
     def begin(self, application: Application, state: ChangeState, change: Rewrite, rules: Rules) -> _Rewriting:
         """Compile modules by ``rules`` from now on, and return what ends that."""
         begun = _Rewriting(self, application, state, change, rules)
+        if not self._active:
+            texts.start(self)
         self._active = [*self._active, begun]
         self._engine.watch.compile_with(self)
         return begun
@@ -115,6 +119,7 @@ class Rewriter:
         """Compile modules without ``ended``, and give loaded functions the code that they have without it."""
         self._active = [each for each in self._active if each is not ended]
         if not self._active:
+            texts.end()
             self._engine.watch.compile_with(None)
         self._exchange(self._files)
         if not self._active:
@@ -194,6 +199,36 @@ class Rewriter:
         self._files[file] = entry
         return edited.code
 
+    def code_of_text(self, text: Text) -> Optional[CodeType]:
+        """Return the code to run for a text that the program compiles; ``None`` for Python's own."""
+        words = self._words(text.name, text.place)
+        if words and not any(word in text.source for word in words):
+            return None
+        while True:
+            concerned = [each for each in self._active if each.concerns(text.name, text.place)]
+            rules = [_naming(each) for each in concerned]
+            try:
+                found = edit_tree(text.name, text.file, text.source, rules, text.parse)
+                if found is None:
+                    return None
+                tree, source, lines = found
+                code = text.compile(tree, source.needs)
+            except (SyntaxError, RecursionError):  # Python complains about it in its own way
+                return None
+            except Exception as error:
+                self._blame(concerned, error)
+                continue
+            for each, some in zip(concerned, lines):
+                each.note(text.file, text.file, some, frozenset(), _EXECUTED)
+            return code
+
+    def _blame(self, concerned: Sequence[_Rewriting], error: Exception) -> None:
+        """Fail the change whose rules have raised ``error``, or the last one."""
+        if type(error) is _EditError:
+            self.fail(error.culprit, error.error)
+        else:
+            self.fail(concerned[-1], error)
+
     def _words(self, name: str, file: str) -> Sequence[str]:
         """Return the words of the changes that concern a module; empty if one of them edits modules without any."""
         words = [each.rules.words for each in self._active if each.concerns(name, file)]
@@ -220,8 +255,7 @@ class Rewriter:
             except RecursionError:  # the source is nested too deeply for a tree
                 return None
             except Exception as error:  # the import is to go on, without the changes of that patch
-                culprit, error = (error.culprit, error.error) if type(error) is _EditError else (concerned[-1], error)
-                self.fail(culprit, error)
+                self._blame(concerned, error)
                 continue
             file.add(edited.code)
             for each, lines in zip(concerned, edited.lines):

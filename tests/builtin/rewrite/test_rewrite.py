@@ -437,11 +437,11 @@ def test_a_reference_to_a_function_of_the_rules(write: Callable[..., Path]) -> N
     for rules in (WHOLE, BY_FUNCTION):
         with patcher(rules.evolve(edit=calling)):
             assert module.plain() == functools.reduce(max, "apple")
-            assert "@functools:reduce" in vars(module)
+            assert "_@functools:reduce" in vars(module)
             write("fruit_two")
             assert importlib.import_module("fruit_two").plain() == "p"
             del sys.modules["fruit_two"]
-        assert "@functools:reduce" not in vars(module)
+        assert "_@functools:reduce" not in vars(module)
 
 
 def test_a_function_that_is_running_keeps_what_it_uses(write: Callable[..., Path]) -> None:

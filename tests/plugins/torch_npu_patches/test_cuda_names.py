@@ -40,7 +40,7 @@ def edited(text: str) -> tuple[ast.Module, set[int]]:
 def run(text: str, **names: Any) -> dict[str, Any]:
     """Run a source after the edit, with what it needs, and return its names."""
     tree, _ = edited(text)
-    space: dict[str, Any] = {f"@{running.__name__}:{name}": getattr(running, name) for name in running.__all__}
+    space: dict[str, Any] = {f"_@{running.__name__}:{name}": getattr(running, name) for name in running.__all__}
     exec(compile(tree, "m.py", "exec"), {**space, **names}, names)
     return names
 

@@ -123,7 +123,7 @@ def names_npu(node: ast.AST) -> bool:
         elif isinstance(inner, ast.Attribute):
             text = inner.attr
         elif isinstance(inner, ast.Name):
-            text = "" if inner.id.startswith("@") else inner.id  # a name that an edit has put there
+            text = "" if inner.id.startswith("_@") else inner.id  # a name that an edit has put there
         elif isinstance(inner, ast.alias):
             text = inner.name
         else:
