@@ -250,6 +250,9 @@ def fused():
     return torch.cuda.is_available() and input() == "cuda"
 def npu_first(device):
     return "npu" if is_npu_available() else torch.cuda.is_available() or device == "cuda"
+def affinity():
+    if torch.cuda.is_available():
+        import pynvml
 """
 
 
@@ -257,8 +260,8 @@ def test_cuda_is_hidden_from_functions_that_name_npus() -> None:
     tree = ast.parse(BRANCHES)
     source = pc.Source("m", "m.py", BRANCHES, sorted({*find(BRANCHES), *branches.find(BRANCHES)}))
     edit(tree, source)  # what it puts into a function names npu, and the function does not
-    assert branches.edit(tree, source) == {6, 8, 12}
-    assert [line.line for line in lines.found() if line.hides] == [6, 8, 12]
+    assert branches.edit(tree, source) == {6, 8, 12, 14}
+    assert [line.line for line in lines.found() if line.hides] == [6, 8, 12, 14]
     assert ast.unparse(tree).count("torch.cuda.is_available()") == 2
 
 
@@ -272,7 +275,7 @@ def test_lines_of_a_package(
     assert main(["--format", "json", "peft", "of_another_library"]) == 0
     rows = json.loads(capsys.readouterr().out)
     found = [(row["package"][0], row["function"], row["edited"]) for row in rows if "is_available" in row["source"]]
-    functions = ("State.device", "is_torch_cuda_available", "npu_first")
+    functions = ("State.device", "is_torch_cuda_available", "npu_first", "affinity")
     assert found == [("p", name, True) for name in functions] + [("o", name, False) for name in functions]
 
 

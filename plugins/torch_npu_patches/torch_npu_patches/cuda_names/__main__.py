@@ -39,7 +39,7 @@ def rows_of(package: str, *, by_rule: bool = False) -> Iterator[tuple[Row, str]]
     root = Path(origin).parent
     for path in sorted(root.rglob("*.py")) if spec.submodule_search_locations else [Path(origin)]:
         text = path.read_text(encoding="utf-8", errors="replace")
-        found = sorted({*editing.find(text), *(branches.find(text) if _knows_npus(text) else ())})
+        found = sorted({*editing.find(text), *(branches.find(text) if _may_hide_cuda(text) else ())})
         if not found:
             continue
         try:
@@ -51,7 +51,7 @@ def rows_of(package: str, *, by_rule: bool = False) -> Iterator[tuple[Row, str]]
         source = pc.Source(name, str(path), text, found)
         listed = {} if by_rule else listing.verdicts(name, str(path))
         editing.edit(tree, source, listed)
-        if _knows_npus(text):
+        if _may_hide_cuda(text):
             branches.edit(tree, source, listed)
         for line in lines.found():
             if line.file == str(path):
@@ -61,7 +61,7 @@ def rows_of(package: str, *, by_rule: bool = False) -> Iterator[tuple[Row, str]]
                 yield Row(place, where, line.before, not why, why), line.after
 
 
-def _knows_npus(text: str) -> bool:
+def _may_hide_cuda(text: str) -> bool:
     return any(word in text for word in branches.WORDS)
 
 

@@ -1,7 +1,8 @@
 """Finds ``torch.cuda.is_available()`` in functions that have a branch for NPUs, and makes it false there.
 
 Such a function has ``elif is_npu_available():`` behind ``if torch.cuda.is_available():``. Where both are true it would
-run as on CUDA, or do the work of both. It has that branch for NPUs without this layer, where CUDA is not there.
+run as on CUDA, or do the work of both. It has that branch for NPUs without this layer, where CUDA is not there. A
+function that wants NVIDIA's management library (pynvml) has nothing to do on an NPU, either.
 """
 
 from __future__ import annotations
@@ -12,19 +13,20 @@ from collections.abc import Mapping
 from typing import Optional
 
 import patchcore as pc
-from torch_npu_patches.cuda_names.editing import names_npu, units
+from torch_npu_patches.cuda_names.editing import NPU_WORD, names, units
 from torch_npu_patches.cuda_names.lines import Line, note
 from torch_npu_patches.cuda_names.listing import Row, verdicts
 
 __all__ = ["WORDS", "edit", "find"]
 
-#: A module that knows NPUs imports or defines one of these.
-WORDS = ("npu_available", "torch_npu")
+#: A module that knows NPUs imports or defines one of the first, one with functions for NVIDIA's GPUs alone the last.
+WORDS = ("npu_available", "torch_npu", "pynvml")
 
 #: By which the packages find out whether CUDA is there: the caller may have a branch for NPUs.
 _ANSWERS = frozenset(("is_cuda_available", "is_torch_cuda_available"))
 
 _CALL = "torch.cuda.is_available()"
+_NVIDIA = re.compile("pynvml")
 _TEXT = re.compile(re.escape(_CALL))
 _RUNNING = "torch_npu_patches.cuda_names.running:reached"
 
@@ -46,8 +48,9 @@ def edit(tree: ast.Module, source: pc.Source, listed: Optional[Mapping[tuple[int
     """
     editor = _Editor(source, verdicts(source.name, source.file) if listed is None else listed)
     for unit in units(tree.body, source.lines):
-        is_function = isinstance(unit, (ast.FunctionDef, ast.AsyncFunctionDef))
-        if is_function and (unit.name in _ANSWERS or names_npu(unit)):  # type: ignore[attr-defined]
+        if isinstance(unit, (ast.FunctionDef, ast.AsyncFunctionDef)) and (
+            unit.name in _ANSWERS or names(unit, NPU_WORD) or names(unit, _NVIDIA)
+        ):
             editor.visit(unit)
     return editor.lines
 

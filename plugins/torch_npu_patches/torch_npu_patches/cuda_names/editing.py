@@ -18,7 +18,7 @@ from torch_npu_patches.cuda_names.lines import Line, note
 from torch_npu_patches.cuda_names.listing import Row, verdicts
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU, npu_name
 
-__all__ = ["DEVICES", "OWN_BRANCH", "edit", "edit_script", "find", "names_npu", "units"]
+__all__ = ["DEVICES", "NPU_WORD", "OWN_BRANCH", "edit", "edit_script", "find", "names", "units"]
 
 #: The text of a device in a source. What stands around it decides whether a line may be edited: a syntax tree is made
 #: of the functions that have such a line only.
@@ -54,7 +54,9 @@ OWN_BRANCH = ("its function names npu itself", "its statement names npu itself")
 
 _ast: Any = ast  # patterns are in it since Python 3.10
 _RUNNING = "torch_npu_patches.cuda_names.running"
-_NPU = re.compile(r"(?<![a-z])(npu|ascend)(?![a-z])", re.IGNORECASE)
+
+#: In what names NPUs.
+NPU_WORD = re.compile(r"(?<![a-z])(npu|ascend)(?![a-z])", re.IGNORECASE)
 
 
 def find(text: str) -> list[int]:
@@ -88,7 +90,7 @@ def edit_script(tree: ast.AST) -> bool:
 
     TorchScript calls no function of :mod:`.running`; it has ``in`` for lists of texts.
     """
-    if names_npu(tree):
+    if names(tree, NPU_WORD):
         return False
     editor = _ScriptEditor()
     editor.visit(tree)
@@ -115,8 +117,8 @@ def units(statements: Iterable[ast.stmt], lines: Sequence[int]) -> Iterator[ast.
             yield statement
 
 
-def names_npu(node: ast.AST) -> bool:
-    """Return true if code names NPUs: in a text, a name, an attribute or an import, as the source has them."""
+def names(node: ast.AST, word: re.Pattern[str]) -> bool:
+    """Return true if code names something: in a text, a name, an attribute or an import, as the source has them."""
     for inner in ast.walk(node):
         if isinstance(inner, ast.Constant):
             text = inner.value if isinstance(inner.value, str) else ""
@@ -128,7 +130,7 @@ def names_npu(node: ast.AST) -> bool:
             text = inner.name
         else:
             continue
-        if _NPU.search(text):
+        if word.search(text):
             return True
     return False
 
@@ -191,7 +193,7 @@ class _Editor(ast.NodeTransformer):
     def edit(self, unit: ast.stmt) -> None:
         """Edit one unit of the module."""
         is_function = isinstance(unit, (ast.FunctionDef, ast.AsyncFunctionDef))
-        self._leave = OWN_BRANCH[not is_function] if names_npu(unit) else ""
+        self._leave = OWN_BRANCH[not is_function] if names(unit, NPU_WORD) else ""
         before = len(self.lines)
         self.generic_visit(unit)
         if len(self.lines) > before:
