@@ -101,6 +101,7 @@ LINT = REQUIREMENTS / "lint.txt"
 TYPES = REQUIREMENTS / "types.txt"
 DOCS = REQUIREMENTS / "docs.txt"
 BROWSER = REQUIREMENTS / "browser.txt"
+LIBRARY_TESTS = REQUIREMENTS / "library-tests.txt"
 
 
 class OpenMMLab(NamedTuple):
@@ -640,6 +641,14 @@ def models(session: nox.Session, environment: Environment) -> None:
             failed = True
     if failed:
         session.error("models do not train: docs/models.md says which")
+
+
+@nox.session(name="library-tests", **pythons.options(LIBRARIES_PYTHON))
+def library_tests(session: nox.Session) -> None:
+    """Run the tests of accelerate and Lightning with and without patches; write docs/library-tests.md. Resumable."""
+    install_torch(session, LIBRARIES_PYTHON)
+    install_requirements(session, TEST, LIBRARY_TESTS)
+    session.run("python", "-m", "tools.library_tests", *session.posargs)
 
 
 @nox.session(python=ONE_PYTHON)

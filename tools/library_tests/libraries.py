@@ -1,0 +1,74 @@
+"""Which libraries' tests are run, and where they are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["LIBRARIES", "MODES", "Library"]
+
+#: How tests are run, by the name in results: options of ``patchcore run``, ``None`` for Python alone.
+MODES: dict[str, tuple[str, ...] | None] = {
+    "cpu": None,
+    "npu": ("--emulate-npu",),
+    "npu-plain": (
+        "--emulate-npu",
+        "--disable",
+        ",".join(
+            f"torch.transfer_to_npu.{name}" for name in ("names", "library_names", "npu_branches", "equal_devices")
+        ),
+    ),
+}
+
+
+class Library(NamedTuple):
+    """A library whose tests are run.
+
+    Args:
+        name: as it is imported and installed.
+        url: of its repository.
+        tag: of a release, with the version in the place of ``{}``.
+        needed: what of the repository the tests need.
+        root: folder in which pytest is started.
+        folders: of tests, from there.
+        environment: variables for the tests.
+        reasons: parts of names of tests or of their errors, and why these fail on the emulated NPU for no fault of the
+            patches.
+    """
+
+    name: str
+    url: str
+    tag: str
+    needed: tuple[str, ...]
+    root: str
+    folders: tuple[str, ...]
+    environment: dict[str, str]
+    reasons: dict[str, str]
+
+
+LIBRARIES = (
+    Library(
+        name="accelerate",
+        url="https://github.com/huggingface/accelerate",
+        tag="v{}",
+        needed=("tests", "examples"),
+        root=".",
+        folders=("tests",),
+        environment={"HF_HUB_OFFLINE": "1"},
+        reasons={
+            "https://huggingface.co": "needs models from the hub",
+            "Repo for model": "needs models from the hub",
+            "Cannot find the requested files in the disk cache": "needs models from the hub",
+            "can't allocate memory": "fills the memory of the device, 64 GB, and the machine has less",
+        },
+    ),
+    Library(
+        name="lightning",
+        url="https://github.com/Lightning-AI/pytorch-lightning",
+        tag="{}",
+        needed=("tests",),
+        root="tests",
+        folders=("tests_fabric", "tests_pytorch"),
+        environment={},
+        reasons={},
+    ),
+)

@@ -1,0 +1,147 @@
+"""The table of results, a file for each library, and docs/library-tests.md, which is made of it."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tools.library_tests.libraries import LIBRARIES, MODES, Library
+
+__all__ = ["PAGE", "RESULTS", "Row", "faults", "read", "rendered", "write_rows"]
+
+RESULTS = Path(__file__).with_name("results")
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "library-tests.md"
+
+#: What can come of a test, in the order of the page.
+_RESULTS = ("passed", "skipped", "failed", "late")
+
+_FIELDS = ("module", "test", *MODES, "why")
+
+_HEAD = """# Tests of libraries on the emulated NPU
+
+accelerate and Lightning have tests of their own, which choose the device that they find. They run three times: on the
+CPU without patches, on the emulated NPU with the default set of patches, and there without the patches of
+[Programs that know "cuda" by name](cuda-by-name.md). A test that wants CUDA is skipped on the CPU, and runs on the NPU.
+One that takes more than three minutes is late: most of these start several processes, each of which imports torch.
+
+```sh
+python3 -m nox -s library-tests                                       # modules that have no result yet; hours
+python3 -m nox -s library-tests -- accelerate --again test_accelerator  # one module of accelerate's, once more
+python3 -m nox -s library-tests -- lightning --sources ../pytorch-lightning  # tests from a checkout
+```
+
+This page is written by that command, from the [results](../tools/library_tests/results), which have a line for each
+test. Nothing here says anything about a real NPU.
+"""
+
+
+class Row(NamedTuple):
+    """What came of a test.
+
+    Args:
+        module, test: its name.
+        results: by mode; empty for a test that was not run or not found in it.
+        why: the error on the NPU, or why it was skipped there; of a test that passed there, the same on the CPU.
+    """
+
+    module: str
+    test: str
+    results: dict[str, str]
+    why: str
+
+
+def path_of(library: Library) -> Path:
+    """Return the file with the results of a library."""
+    return RESULTS / f"{library.name}.csv"
+
+
+def write_rows(library: Library, version: str, rows: Iterable[Row]) -> None:
+    """Write the results of a library; the first line has its version."""
+    RESULTS.mkdir(exist_ok=True)
+    with path_of(library).open("w", encoding="utf-8", newline="") as file:
+        file.write(f"# {library.name} {version}\n")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(_FIELDS)
+        for row in rows:
+            writer.writerow([row.module, row.test, *(row.results.get(mode, "") for mode in MODES), row.why])
+
+
+def read(library: Library) -> tuple[str, list[Row]]:
+    """Return the version whose tests were run, and the results; empty where there are none."""
+    path = path_of(library)
+    if not path.is_file():
+        return "", []
+    with path.open(encoding="utf-8", newline="") as file:
+        version = file.readline().split()[-1]
+        rows = [
+            Row(line["module"], line["test"], {mode: line[mode] for mode in MODES if line[mode]}, line["why"])
+            for line in csv.DictReader(file)
+        ]
+    return version, rows
+
+
+def failing(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the tests that fail on the emulated NPU, and do not on the CPU."""
+    return (row for row in rows if row.results.get("npu") == "failed" != row.results.get("cpu"))
+
+
+def reason(library: Library, row: Row) -> str:
+    """Return why a test fails for no fault of the patches; empty if that is not known."""
+    text = f"{row.module}::{row.test}: {row.why}"
+    return next((why for part, why in library.reasons.items() if part in text), "")
+
+
+def faults(library: Library) -> list[Row]:
+    """Return the tests that fail on the emulated NPU alone, for no reason that is known."""
+    return [row for row in failing(read(library)[1]) if not reason(library, row)]
+
+
+def rendered() -> str:
+    """Return the page."""
+    parts = [_HEAD]
+    for library in LIBRARIES:
+        version, rows = read(library)
+        if not rows:
+            continue
+        parts.append(f"\n## {library.name} {version}\n\n{_table(_totals(rows))}")
+        lines = [
+            (f"`{row.module}::{row.test}`", row.results.get("cpu", ""), reason(library, row) or f"fails: {row.why}")
+            for row in failing(rows)
+        ]
+        if lines:
+            parts.append("\nOn the emulated NPU, and not on the CPU, fail:\n\n")
+            parts.append(_table([("test", "on the CPU", "why"), *lines]))
+        parts.append(f"\n### The modules of {library.name}'s tests\n\n{_table(_modules(rows))}")
+    return "".join(parts)
+
+
+def _totals(rows: list[Row]) -> list[tuple[str, ...]]:
+    found = [("", *_RESULTS)]
+    titles = ("CPU, no patches", "emulated NPU", "emulated NPU, without the patches for names")
+    for mode, title in zip(MODES, titles):
+        counts = Counter(row.results.get(mode) for row in rows)
+        if counts["passed"]:
+            found.append((title, *(str(counts[result]) for result in _RESULTS)))
+    return found
+
+
+def _modules(rows: list[Row]) -> list[tuple[str, ...]]:
+    modes = [mode for mode in MODES if any(mode in row.results for row in rows)]
+    found = [("module", *(f"{mode}: {' / '.join(_RESULTS)}" for mode in modes))]
+    for module in sorted({row.module for row in rows}):
+        inside = [row for row in rows if row.module == module]
+        cells = []
+        for mode in modes:
+            counts = Counter(row.results.get(mode) for row in inside)
+            cells.append(" / ".join(str(counts[result]) for result in _RESULTS))
+        found.append((f"`{module}`", *cells))
+    return found
+
+
+def _table(lines: list[tuple[str, ...]]) -> str:
+    header, *others = lines
+    marked = [header, ("---",) * len(header), *others]
+    return "".join(f"| {' | '.join(cell.replace('|', ' ') for cell in line)} |\n" for line in marked)

@@ -1,0 +1,141 @@
+"""Runs modules of a library's tests and reads what came of each test."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from tools.library_tests.libraries import MODES, Library
+
+__all__ = ["Outcome", "folders_of", "get_sources", "modules_of", "run_modules"]
+
+#: Of pytest. Three minutes for a test.
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-o", "addopts=", "--timeout=180", "--color=no")
+
+
+class Outcome(NamedTuple):
+    """What came of a test.
+
+    Args:
+        result: passed, failed, skipped, or late, if it took longer than a test may.
+        why: the first line of the error, or the reason for which it was skipped.
+    """
+
+    result: str
+    why: str = ""
+
+
+def get_sources(library: Library, version: str, folder: Path) -> None:
+    """Clone what the tests of a release need into ``folder``, unless it is there.
+
+    Raises:
+        CalledProcessError: git failed; it has said why.
+    """
+    if folder.is_dir():
+        return
+    partial = folder.with_suffix(".partial")
+    clone = ["git", "clone", "--quiet", "--depth=1", "--filter=blob:none", "--sparse"]
+    subprocess.run([*clone, f"--branch={library.tag.format(version)}", library.url, str(partial)], check=True)
+    subprocess.run(["git", "-C", str(partial), "sparse-checkout", "set", *library.needed], check=True)
+    partial.rename(folder)
+
+
+def modules_of(library: Library, sources: Path) -> list[str]:
+    """Return the modules of tests, from the root of the library's tests."""
+    root = sources / library.root
+    return sorted(
+        str(path.relative_to(root)) for folder in library.folders for path in (root / folder).rglob("test_*.py")
+    )
+
+
+def folders_of(modules: Iterable[str]) -> list[list[str]]:
+    """Return modules by folder: those of one folder run in one process, as the library's own developers run them."""
+    found: dict[str, list[str]] = {}
+    for module in modules:
+        found.setdefault(module.rpartition("/")[0], []).append(module)
+    return list(found.values())
+
+
+def run_modules(
+    library: Library, sources: Path, modules: Sequence[str], mode: str, log: Path
+) -> dict[str, dict[str, Outcome]]:
+    """Run modules of tests in one process; return for each what came of its tests, by names with class and parameters.
+
+    If the process ends in the middle of them, each module is run alone; one that cannot be has one failed test.
+
+    Args:
+        library: whose tests.
+        sources: of the library.
+        modules: some of :func:`modules_of`.
+        mode: one of ``MODES``.
+        log: file for the output; the JUnit file lies beside it.
+    """
+    junit = log.with_suffix(".xml")
+    junit.unlink(missing_ok=True)
+    options = MODES[mode]
+    command = [sys.executable, *(() if options is None else ("-m", "patchcore", "run", *options)), "-m", "pytest"]
+    command += [*modules, *OPTIONS, "--continue-on-collection-errors", f"--junit-xml={junit}"]
+    programs = str(Path(sys.executable).parent)  # tests start them by name
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([programs, os.environ.get("PATH", os.defpath)]),
+        "OMP_NUM_THREADS": "1",
+        **library.environment,
+    }
+    with log.open("w", encoding="utf-8") as file:
+        subprocess.run(
+            command,
+            cwd=sources / library.root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if junit.is_file():
+        return _read(junit, modules)
+    if len(modules) == 1:
+        lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+        return {modules[0]: {"(module)": Outcome("failed", f"the process ended: {(lines or ['no output'])[-1]}")}}
+    found = {}
+    for module in modules:
+        alone = log.with_name(f"{log.stem}.{Path(module).stem}.log")
+        found.update(run_modules(library, sources, [module], mode, alone))
+    return found
+
+
+def _read(junit: Path, modules: Sequence[str]) -> dict[str, dict[str, Outcome]]:
+    """Return the outcomes in a JUnit file, by module."""
+    found: dict[str, dict[str, Outcome]] = {module: {} for module in modules}
+    names = {module: f".{module.removesuffix('.py').replace('/', '.')}." for module in modules}
+    for case in ElementTree.parse(junit).getroot().iter("testcase"):
+        # a module that cannot be imported has its name in the place of the test's
+        owner = f".{case.get('classname') or case.get('name')}."
+        module = next((module for module, name in names.items() if name in owner), None)
+        if module is None:
+            continue
+        inside = owner.partition(names[module])[2].strip(".")
+        name = f"{inside}.{case.get('name')}" if inside else case.get("name", "")
+        outcome = Outcome("passed")
+        for child in case:
+            if child.tag in ("failure", "error", "skipped"):
+                line = _first_line(child)
+                late = line.startswith("Failed: Timeout")
+                outcome = Outcome("skipped" if child.tag == "skipped" else "late" if late else "failed", line)
+        outcomes = found[module]
+        if name not in outcomes or outcomes[name].result != "failed":  # of subtests, one that failed counts
+            outcomes[name] = outcome
+    return found
+
+
+def _first_line(child: ElementTree.Element) -> str:
+    """Return the first line of a message, without addresses and folders, which differ from run to run."""
+    lines = [line.strip() for line in (child.get("message") or "").splitlines() if line.strip()]
+    text = re.sub(r"0x[0-9a-f]+", "0x", lines[0] if lines else "")
+    return re.sub(r"/(?:[\w.+-]+/)+", "", text)[:160]
