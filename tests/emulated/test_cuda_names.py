@@ -231,3 +231,23 @@ print(kind(x.device), torch.compile(kind, backend="eager", fullgraph=True)(x.dev
     command = [sys.executable, "-W", "ignore", "-m", "patchcore", "run", "--emulate-npu", *start]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.stdout.split() == ["gpu", "gpu", "True"], done.stderr
+
+
+def test_what_cannot_be_edited_is_in_the_report(tmp_path: Path) -> None:
+    program = """
+import torch
+d = torch.ones(1, device="cuda").device.type
+print(eval("d == 'cuda'"))
+exec('''
+def kind(d):
+    return d in ("cuda", "cpu")
+''')
+print(d == "cuda")
+"""
+    done = run(tmp_path, "--report-dir", "report", program=program)
+    assert done.stdout.split() == ["False", "True"]
+    assert '2 comparisons with "cuda" could not be edited' in done.stderr
+    report = json.loads(next((tmp_path / "report").glob("*.json")).read_text())
+    (section,) = (each for each in report["sections"] if "could not be edited" in each["title"])
+    found = [(row["file"], row["line"], row["function"], Path(row["runner"]).name) for row in section["data"]]
+    assert found == [("<string>", 1, "<module>", "program.py:4"), ("<string>", 3, "kind", "program.py:5")]

@@ -21,6 +21,7 @@ from torch_npu_patches import (
     transfer_to_npu,
     wrapping,
 )
+from torch_npu_patches.cuda_names import unedited
 from torch_npu_patches.cuda_names.patches import CUDA_NAMES
 from torch_npu_patches.cuda_names.reporting import describe, sections
 from torch_npu_patches.migrate import hookspecs
@@ -91,6 +92,13 @@ def advise(name: str, command: str) -> Optional[str]:
     if name.partition(".")[0] == "apex":
         return f"apex.amp on torch.amp: patchcore run --enable {transfer_to_npu.APEX}"
     return error_messages.advise_on_module(name)
+
+
+@pc.hookimpl(optionalhook=True)  # of the built-in plugin run, which may be left out
+def process_patched(patcher: pc.Patcher) -> None:
+    """Watch for code of the program that compares with ``"cuda"`` and cannot be edited, if such code is edited."""
+    if any(entry.patch is CUDA_NAMES[0] and entry.verdict == "apply" for entry in patcher.applied_plan or ()):
+        unedited.start()
 
 
 @pc.hookimpl(optionalhook=True)  # of the built-in plugin run, which may be left out

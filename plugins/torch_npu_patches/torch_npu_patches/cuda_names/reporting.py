@@ -7,16 +7,22 @@ from collections.abc import Iterator
 import patchcore as pc
 from patchcore.objects.printable import counted
 from torch_npu_patches.cuda_names.lines import found, rows
+from torch_npu_patches.cuda_names.unedited import comparisons
 
 __all__ = ["describe", "sections"]
 
 
 def sections() -> Iterator[pc.Section]:
-    """Yield a section for lines that compare with CUDA, and one for those that look for it and find none.
+    """Yield sections for lines that look for CUDA and find none, that compare with it, and that were not edited.
 
-    The first has the lines that ran, and lines of the program that did not or were left alone; other lines of installed
-    packages are counted. The second has the lines that ran.
+    The first has the lines that ran. The second has the lines that ran, and lines of the program that did not or were
+    left alone; other lines of installed packages are counted. The third has what Python compiled where no patch can
+    edit it.
     """
+    missed = comparisons()
+    if missed:
+        data = [each._asdict() for each in missed]
+        yield pc.Section('Comparisons with "cuda" that could not be edited', tuple(map(str, missed)), data=data)
     hiding = [line for line in found() if line.hides and line.runs]
     if hiding:
         yield pc.Section("Lines that find no CUDA, for the branch for NPUs", tuple(map(str, hiding)), data=rows(hiding))
@@ -43,3 +49,6 @@ def describe() -> Iterator[str]:
     hiding = [line for line in found() if line.runs and line.hides]
     if hiding:
         yield f"{counted(len(hiding), 'line')} of libraries found no CUDA, for their branch for NPUs"
+    missed = comparisons()
+    if missed:
+        yield f'{counted(len(missed), "comparison")} with "cuda" could not be edited'

@@ -1,0 +1,137 @@
+"""Code of the program that compares something with ``"cuda"`` and was run, but not edited.
+
+``exec`` and ``eval`` of a text, ``python -c`` and programs from a pipe are compiled by Python where no patch can edit
+them, and some import hooks compile a tree of their own. Python announces each code that it is about to run to audit
+hooks. :func:`start` keeps those that have a comparison with CUDA.
+"""
+
+from __future__ import annotations
+
+import dis
+import re
+import sys
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any, NamedTuple
+
+from torch_npu_patches.cuda_names import scope
+from torch_npu_patches.cuda_names.lines import found
+from torch_npu_patches.transfer_to_npu.devices import CUDA, npu_name
+
+__all__ = ["Comparison", "comparisons", "start"]
+
+#: Instructions between the text and what compares it.
+_NEAR = 4
+#: Instructions that do nothing here.
+_EMPTY = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "PRECALL"))
+_COMPARISON = re.compile(r"^(bool\()?[=!]=")
+#: Names that edited code has for what it calls begin so.
+_EDITED = "_@"
+
+
+class Comparison(NamedTuple):
+    """A line that compares with CUDA in code that was not edited.
+
+    Args:
+        file, line: as a traceback has them.
+        function: in which the line is; ``<module>`` for the top level.
+        runner: file and line that ran the code; empty for what Python started.
+    """
+
+    file: str
+    line: int
+    function: str
+    runner: str
+
+    def __str__(self) -> str:
+        by = f", run by {self.runner}" if self.runner else ""
+        return f"{self.file}:{self.line}, in {self.function}{by}: compares with {CUDA!r}, not edited"
+
+
+_kept: dict[Comparison, None] = {}  # in the order in which they ran
+_started = False
+
+
+def start() -> None:
+    """Keep what is run from now on. Python has no way to take an audit hook out."""
+    global _started
+    if not _started:
+        _started = True
+        sys.addaudithook(_audit)
+
+
+def comparisons() -> list[Comparison]:
+    """Return the lines of the program that compare with CUDA and were run, but not edited for no known reason."""
+    known = {(line.file, line.line) for line in found()}
+    return [each for each in _kept if (each.file, each.line) not in known]
+
+
+def _audit(event: str, arguments: Any) -> None:
+    if event != "exec":
+        return
+    code = arguments[0]
+    try:
+        if type(code) is CodeType and scope.is_program("", code.co_filename):
+            for line, function in _lines(code):
+                _kept[Comparison(code.co_filename, line, function, _runner())] = None
+    except Exception:  # what a hook raises ends the program's exec
+        pass
+
+
+def _runner() -> str:
+    """Return the line of the program that runs a code; empty where Python does."""
+    try:
+        frame = sys._getframe(2)  # below the hook
+    except ValueError:
+        return ""
+    name = frame.f_code.co_filename
+    return "" if name.startswith("<frozen") or name.endswith("runpy.py") else f"{name}:{frame.f_lineno}"
+
+
+def _lines(code: CodeType) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a code, and of the functions in it, that compare with CUDA and were not edited."""
+    if any(_is_cuda(constant) for constant in code.co_consts) and not any(
+        name.startswith(_EDITED) for name in code.co_names
+    ):
+        for line in sorted(set(_compared(code))):
+            yield line, code.co_name
+    for constant in code.co_consts:
+        if type(constant) is CodeType:
+            yield from _lines(constant)
+
+
+def _compared(code: CodeType) -> Iterator[int]:
+    """Yield the lines of a code in which an instruction soon after the text compares it."""
+    names: set[str] = set()
+    line, text = code.co_firstlineno, _NEAR
+    for instruction in dis.get_instructions(code):
+        line = _line_of(instruction, line)
+        name, value = instruction.opname, instruction.argval
+        if name.startswith("LOAD_CONST") and _is_cuda(value):
+            text = 0
+        elif name.startswith("CALL"):
+            if text < _NEAR and "startswith" in names:
+                yield line
+            text = _NEAR  # the call has taken it
+            names.clear()
+        elif name == "CONTAINS_OP" or (name == "COMPARE_OP" and _COMPARISON.search(str(value))):
+            if text < _NEAR:
+                yield line
+            text = _NEAR
+        else:
+            text += name not in _EMPTY
+            names.add(value if isinstance(value, str) else "")
+
+
+def _line_of(instruction: Any, line: int) -> int:
+    """Return the line of an instruction; Python 3.13 has it in an attribute of its own."""
+    number = getattr(instruction, "line_number", None)
+    if number is None and type(instruction.starts_line) is int:
+        number = instruction.starts_line
+    return line if number is None else number
+
+
+def _is_cuda(constant: object) -> bool:
+    if isinstance(constant, (tuple, frozenset)):
+        return any(map(_is_cuda, constant))
+    return isinstance(constant, str) and (npu_name(constant) is not None or constant == f"{CUDA}:")
