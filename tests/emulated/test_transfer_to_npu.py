@@ -272,7 +272,7 @@ class TestNamespace:
         assert torch.cuda.is_available() is True
         assert torch.cuda.device_count() == torch.npu.device_count()
         assert torch.cuda.get_device_name("cuda:0") == torch.npu.get_device_name(0)
-        assert torch.get_device_module("cuda") is torch.npu
+        assert torch.get_device_module("cuda") is torch.cuda  # whose functions take CUDA devices, too
 
     def test_submodules_that_define_the_names(self, layer: pc.Patcher) -> None:
         assert torch.cuda.memory.memory_allocated is torch.cuda.memory_allocated

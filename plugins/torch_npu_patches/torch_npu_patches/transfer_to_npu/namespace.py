@@ -61,7 +61,6 @@ def changes(group: str) -> list[Change]:
     found.append(Adapt("torch:cuda.default_generators", _make_default_generators))
     found.append(_adapted("torch:cuda.is_bf16_supported", "npu.is_bf16_supported", _without_arguments(group)))
     found.append(_adapted("torch:cuda.is_available", "npu.is_available", _answer(group)))
-    found.append(Adapt("torch:get_device_module", _rewriting_at(group, "torch:get_device_module", "device")))
     return found
 
 
@@ -173,10 +172,6 @@ def _adapted(target: str, npu: str, adapt: Callable[[Any, pc.Target], Any]) -> A
         return found if isinstance(found, pc.Skip) else adapt(found, pc.Target.parse(target))
 
     return Adapt(target, make)
-
-
-def _rewriting_at(group: str, target: str, name: str) -> Callable[[Any], Any]:
-    return lambda original: rewriting(original, (Argument(name),), group, pc.Target.parse(target))
 
 
 def _never_none(group: str) -> Callable[[Any, pc.Target], Any]:
