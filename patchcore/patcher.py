@@ -14,7 +14,6 @@ from typing import Any, Optional, Union
 
 from patchcore.declare.changes import Skip, SlotChange
 from patchcore.declare.patch import Patch
-from patchcore.declare.registries import learn_tables
 from patchcore.declare.slots import BodySlot, find_slot
 from patchcore.declare.target import Target
 from patchcore.engine.application import Application, record_of
@@ -26,6 +25,7 @@ from patchcore.engine.reentry import is_reentrant
 from patchcore.errors import DeclarationError, PatchError, SettingsError, UnknownName, describe_error, did_you_mean
 from patchcore.logs import logger
 from patchcore.objects.binding import wrapped_callable
+from patchcore.objects.extensions import Extensions, using
 from patchcore.objects.printable import counted, shown
 from patchcore.planning.conditions import APPLY, OFF
 from patchcore.planning.plan import Candidate, Context, Plan, PlannedPatch, continue_plan, covered_by, make_plan
@@ -85,9 +85,7 @@ class Patcher(contextlib.ContextDecorator):
         count: bool = False,
     ) -> None:
         self.plugins = plugins or Plugins(discover=False)
-        learn_tables(self.plugins.registry_tables())
-        functions = map(self.plugins.functions, ("register_guards", "register_marks", "register_handovers"))
-        ENGINE.learn(self.plugins.writers(), *functions)
+        _ = self.plugins.extensions  # plugins that fail to return them are problems from the beginning
         settings = (settings or Settings()).complete(self.plugins.settings())
         settings = settings._replace(on_failure="raise") if strict else settings
         self.settings = settings._replace(count=True) if count else settings
@@ -441,7 +439,9 @@ class Patcher(contextlib.ContextDecorator):
                     if not self.applied:  # an import in another thread has failed, or somebody has reverted
                         break
                     counting = self.settings.count and entry.patch.count
-                    application = ENGINE.acquire(entry.patch, entry.targets, entry.provenance, self, counting=counting)
+                    known = entry.patch, entry.targets, entry.provenance
+                    extensions = self.plugins.extensions
+                    application = ENGINE.acquire(*known, self, counting=counting, extensions=extensions)
                     self._applications[entry.patch.name] = application
                     if counting and not application.counting:
                         self._note_not_counted(application)
@@ -672,7 +672,8 @@ def original(target: Union[str, Target]) -> Any:
         ImportError: its module cannot be imported.
     """
     found = (target if isinstance(target, Target) else Target.parse(target)).pin()
-    slot = find_slot(found, importlib.import_module(found.module))
+    with using(Extensions(tables=ENGINE.tables)):
+        slot = find_slot(found, importlib.import_module(found.module))
     return wrapped_callable(ENGINE.journal.original(slot))
 
 

@@ -24,9 +24,10 @@ import pluggy
 from patchcore import hookspecs
 from patchcore.declare.changes import Change
 from patchcore.declare.target import Target
-from patchcore.engine.writers import Writers
+from patchcore.engine.writers import Writers, class_key
 from patchcore.errors import PatchcoreError, UnknownName, describe_error, did_you_mean
 from patchcore.logs import logger
+from patchcore.objects.extensions import Extensions
 from patchcore.objects.modules import find_module
 from patchcore.objects.printable import shown
 from patchcore.planning.distributions import headers
@@ -148,6 +149,7 @@ class Plugins:
         self.manager = _Manager("patchcore")
         self.manager.add_hookspecs(hookspecs)
         self.problems: list[Problem] = []
+        self._extensions: Optional[Extensions] = None
         self._known: dict[str, Provenance] = {}
         self.builtins: dict[str, Provenance] = {}
         self.support: dict[str, Provenance] = {}
@@ -280,6 +282,20 @@ class Plugins:
         """Return the attributes in which registries keep their entries; see the hook ``registry_tables``."""
         return [str(name) for _, names in self.collect("registry_tables") for name in names]
 
+    @property
+    def extensions(self) -> Extensions:
+        """What the plugins bring for the patches of Patchers with these plugins; they return it once."""
+        if self._extensions is None:
+            marks, handovers = self.functions("register_marks"), self.functions("register_handovers")
+            self._extensions = Extensions(
+                writers={kind if isinstance(kind, str) else class_key(kind): w for kind, w in self.writers().items()},
+                guards=self.functions("register_guards"),
+                marks=marks,
+                handovers=handovers,
+                tables=self.registry_tables(),
+            )
+        return self._extensions
+
     def writers(self) -> Writers:
         """Return the writers of the kinds of change that plugins bring; see the hook ``register_writers``."""
         found: dict[Any, Any] = {}
@@ -396,6 +412,7 @@ class Plugins:
         """
         if self.manager.has_plugin(name):
             return
+        self._extensions = None
         try:
             try:
                 self.manager.register(plugin, name)

@@ -17,7 +17,7 @@ import hypothesis
 import pytest
 from programs import Programs
 
-from patchcore.declare.registries import learn_tables
+from patchcore.plugins import Plugins
 
 # The same examples in every run of a version; HYPOTHESIS_PROFILE=default looks for new ones.
 hypothesis.settings.register_profile("steady", derandomize=True, deadline=None)
@@ -35,7 +35,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     config.addinivalue_line("markers", "slow: repeats on larger models what other tests protect; run by nox -s slow")
     config.addinivalue_line("markers", "libraries(*names): a test that is skipped where one of these is not installed")
-    learn_tables(["_module_dict"])  # of the registries of tests; from a plugin it comes with the hook registry_tables
     if not hasattr(config, "workerinput"):  # once, before the workers of pytest-xdist start
         for package in ("patchcore", "patchcore_startup"):
             compileall.compile_dir(ROOT / package, quiet=2)
@@ -54,6 +53,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("libraries"):
         for name in mark.args:
             pytest.importorskip(name)
+
+
+@pytest.fixture
+def registries(monkeypatch) -> None:
+    """Let every Patcher of the test know the registries of its libraries, as a plugin for these libraries does."""
+    monkeypatch.setattr(Plugins, "registry_tables", lambda self: ["_module_dict"])
 
 
 @pytest.fixture

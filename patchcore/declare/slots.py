@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from types import MemberDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any, Callable
 
-from patchcore.declare.registries import table_of
+from patchcore.declare.registries import find_table
 from patchcore.declare.target import Item, Step, Target
 from patchcore.errors import TargetError, TargetNotFound, did_you_mean
 from patchcore.objects.bodies import Body
 from patchcore.objects.descriptors import LIKE_FUNCTIONS, UNBOUND, call_of, of_object
+from patchcore.objects.extensions import in_use
 from patchcore.objects.lazy import has_getattr, lazy_import
 from patchcore.objects.modules import (
     ABSENT,
@@ -356,9 +357,20 @@ class ItemSlot(Slot):
 
 
 class EntrySlot(ItemSlot):
-    """An entry of a registry; see :mod:`patchcore.declare.registries`."""
+    """An entry of a registry; see :mod:`patchcore.declare.registries`.
 
-    __slots__ = ()
+    Args:
+        owner: the dictionary of entries.
+        key: of the entry.
+        name: see :class:`Slot`.
+        table: the attribute of the registry that holds the dictionary.
+    """
+
+    __slots__ = ("table",)
+
+    def __init__(self, owner: Any, key: Any, name: str, table: str = "") -> None:
+        super().__init__(owner, key, name)
+        self.table = table
 
 
 def find_slot(target: Target, module: Any, *, may_be_absent: bool = False) -> Slot:
@@ -407,9 +419,10 @@ def slot_of(owner: Any, step: Step, name: str) -> Slot:
     """Return the slot ``step`` of ``owner``, existing or not; raise :class:`TargetError` when there cannot be one."""
     if isinstance(step, Item):
         if not passes_for(owner, MutableMapping):
-            table = table_of(owner)
-            if table is not None:
-                return EntrySlot(table, step.key, name)
+            found_table = find_table(owner, in_use().tables)
+            if found_table is not None:
+                table, entries = found_table
+                return EntrySlot(entries, step.key, name, table)
             found = f"{type(owner).__name__}, which no loaded plugin knows as a registry"
             raise TargetError(f"{name}: expected a mutable mapping before {step}, found {found}")
         return ItemSlot(owner, step.key, name)

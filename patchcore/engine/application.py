@@ -12,6 +12,7 @@ from patchcore.declare.patch import Patch
 from patchcore.declare.target import Target
 from patchcore.engine.importing import how_missed
 from patchcore.errors import describe_error
+from patchcore.objects.extensions import NONE, Extensions
 from patchcore.objects.modules import executed_module
 from patchcore.planning.conditions import APPLY, OFF
 from patchcore.planning.plan import PlannedPatch
@@ -65,9 +66,11 @@ class ChangeState:
     #: The modules that were targeted first, and provide the target lazily from the one that is targeted now.
     followed: tuple[str, ...] = ()
 
-    def __init__(self, change: Change, target: Target) -> None:
+    def __init__(self, change: Change, target: Target, extensions: Extensions = NONE) -> None:
         self.change = change
         self.target = target
+        #: Those of its application.
+        self.extensions = extensions
         #: The module whose import it waits for, ``None`` when it must be there before.
         self.awaits: Optional[str] = target.module if change.waits else None
 
@@ -135,7 +138,10 @@ class ChangeState:
 
 
 class Application:
-    """One patch in force: its changes, and the Patchers that hold it."""
+    """One patch in force: its changes, and the Patchers that hold it.
+
+    ``extensions`` are those of the Patcher that applied it first; they stay, whoever holds the patch later.
+    """
 
     error: Optional[Exception] = None
     ended = False
@@ -150,13 +156,15 @@ class Application:
         *,
         shared: bool = True,
         counting: bool = False,
+        extensions: Extensions = NONE,
     ) -> None:
         self.patch = patch
+        self.extensions = extensions
         self.shared = shared  # between all who hold the patch
         self.provenance = provenance
         self.counting = counting  # the calls of its targets
         changes = [change.counted() for change in patch.changes] if counting else patch.changes
-        self.states = [ChangeState(change, target) for change, target in zip(changes, targets)]
+        self.states = [ChangeState(change, target, extensions) for change, target in zip(changes, targets)]
         #: The modules its changes wait for, in order.
         self.modules = tuple(dict.fromkeys([state.awaits for state in self.states if state.awaits is not None]))
         #: The modules with names that it keeps, ``Patch(keep=...)``.

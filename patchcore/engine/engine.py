@@ -15,21 +15,19 @@ from _thread import _local
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
-from typing import Any, Callable, Optional, Protocol, TypeVar, Union
+from typing import Any, Callable, Optional, Protocol, TypeVar
 
-from patchcore.declare.changes import Change, SlotChange, resolve
+from patchcore.declare.changes import SlotChange, resolve
 from patchcore.declare.patch import Patch
-from patchcore.declare.slots import Slot
 from patchcore.declare.target import Target
 from patchcore.engine.application import Application, ChangeState, Holder
 from patchcore.engine.events import tell
 from patchcore.engine.importing import ImportWatch, loaded_here
 from patchcore.engine.journal import Journal
 from patchcore.engine.rebinding import Modules, Moves, Rebinder
-from patchcore.engine.writers import WRITERS, Guard, Writer, WriterFactory, Writers, class_key, writer_of
+from patchcore.engine.writers import Writer, WriterFactory, writer_of
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
-from patchcore.objects.binding import HANDOVERS
-from patchcore.objects.bodies import MARKS
+from patchcore.objects.extensions import NONE, Extensions
 from patchcore.objects.lazy import lazy_home
 from patchcore.objects.modules import (
     attribute,
@@ -76,12 +74,7 @@ class Engine:
         self._keeping: defaultdict[str, dict[Application, None]] = defaultdict(dict)  # by module with names to keep
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._witnesses: list[ImportWitness] = []
-        self._factories: dict[str, Union[WriterFactory, str]] = {}
-        self._guards: list[Guard] = []
-        self._learned: list[tuple[list[Any], Any]] = []  # guards, marks and handovers, each with where it goes
-        self._resolved = 0  # how many of them are
-        self.learn(WRITERS)
-        self._writers: dict[type[Change], Writer] = {}
+        self._writers: dict[WriterFactory, Writer] = {}  # one of each factory, whoever brings it
         self._missed = False  # an import, see _imported
 
     def after_fork(self) -> None:
@@ -90,31 +83,17 @@ class Engine:
         self._lock = self.journal.lock
         self.watch.after_fork()
 
-    def learn(
-        self, writers: Writers, guards: Iterable[Any] = (), marks: Iterable[Any] = (), handovers: Iterable[Any] = ()
-    ) -> None:
-        """Take in the writers of further kinds of change, further guards, marks and handovers; what is known stays.
-
-        Args:
-            writers: see the hook ``register_writers``.
-            guards, marks, handovers: functions or their targets, see the hooks ``register_guards``, ``register_marks``
-                and ``register_handovers``; they are imported when the next patch is applied.
-        """
-        for kind, factory in writers.items():
-            self._factories.setdefault(kind if isinstance(kind, str) else class_key(kind), factory)
-        named: list[tuple[list[Any], Any]] = [(self._guards, guard) for guard in guards]
-        named += [(MARKS, mark) for mark in marks] + [(HANDOVERS, handover) for handover in handovers]
-        self._learned += [pair for pair in named if pair[1] not in [function for _, function in self._learned]]
-
-    def admit(self, change: SlotChange, slot: Slot, below: Any, product: Any) -> None:
-        """Ask the guards; see :data:`patchcore.engine.writers.Guard`."""
-        for guard in self._guards:
-            guard(change, slot, below, product)
-
     @property
     def active(self) -> list[str]:
         """The names of the patches that are in force or wait for an import."""
         return list(self._active)
+
+    @property
+    def tables(self) -> list[str]:
+        """The attributes in which registries keep their entries, for some patch that is in force or waits."""
+        with self._lock:
+            applications = [application for active in self._active.values() for application in active]
+        return [table for application in applications for table in application.extensions.tables]
 
     def acquire(
         self,
@@ -125,6 +104,7 @@ class Engine:
         *,
         shared: bool = True,
         counting: bool = False,
+        extensions: Extensions = NONE,
     ) -> Application:
         """Put ``patch`` in force for ``holder``; :meth:`advance` writes what can be written.
 
@@ -135,11 +115,14 @@ class Engine:
             holder: is told about later imports, and lets go with :meth:`release`.
             shared: false for one that this holder has to itself.
             counting: count the calls of its targets; one that is in force already stays as it is.
+            extensions: what the plugins of the holder bring; a patch that is in force already keeps those it has.
         """
         with self._lock:
             application = self._in_force(patch, provenance) if shared else None
             if application is None:
-                application = Application(patch, targets, provenance, shared=shared, counting=counting)
+                application = Application(
+                    patch, targets, provenance, shared=shared, counting=counting, extensions=extensions
+                )
                 application.holders.append(holder)  # first: an interrupted holder lets go of all that it holds
                 self._active[patch.name] = [*self._active.get(patch.name, ()), application]  # at once
                 for name in application.modules:
@@ -446,16 +429,13 @@ class Engine:
             self._witnesses[:] = [other for other in self._witnesses if other is not witness]
 
     def _write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
-        for number in range(self._resolved, len(self._learned)):
-            known, function = self._learned[number]
-            function = resolve(Target.parse(function)) if isinstance(function, str) else function
-            if function not in known:
-                known.append(function)
-            self._resolved = number + 1  # another thread may have done the same
-        kind = type(state.change)
-        writer = self._writers.get(kind)
+        extensions, kind = application.extensions, type(state.change)
+        extensions.load(lambda function: resolve(Target.parse(function)) if isinstance(function, str) else function)
+        writer = extensions.writers_in_use.get(kind)
         if writer is None:
-            writer = self._writers[kind] = writer_of(kind, self._factories)(self)
+            factory = writer_of(kind, extensions.writers)
+            writer = extensions.writers_in_use[kind] = self._writers.get(factory) or factory(self)
+            self._writers[factory] = writer
         writer.write(application, state, module, moves)
         if not isinstance(state.change, SlotChange):  # it may have changed what can be imported
             moves.found.clear()

@@ -133,11 +133,15 @@ class Record:
 
 
 class Retired(NamedTuple):
-    """A product that left its slot: a name that got ``old`` from there by value should hold ``record.by_value`` now."""
+    """A product that left its slot: a name that got ``old`` from there by value should hold ``record.by_value`` now.
+
+    ``owner`` is the application whose ``change`` has put it there.
+    """
 
     record: Record
     old: Any
     change: Any
+    owner: Any
 
 
 #: Tells of a slot that holds a product which is gone from others: the record of the one it has it from, if any.
@@ -530,7 +534,7 @@ class Journal:
         self._settle(record, before, notes)
         current = {id(reference(layer.product)) for layer in record.layers}
         retired += (
-            Retired(record, product, layer.change)
+            Retired(record, product, layer.change, layer.owner)
             for layer, product in products
             if layer.owner is not None and _is_single(product) and id(product) not in current
             if not isinstance(record.slot, BodySlot)  # nobody has taken a product from there

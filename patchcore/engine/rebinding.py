@@ -91,11 +91,14 @@ class Moves:
 
     Attributes:
         found: names of modules that were found and can be imported later.
+        tables: names of attributes in which registries keep their entries, for the patches of these moves; a
+            dictionary that keeps their order.
     """
 
     def __init__(self, moves: Iterable[Move] = (), *, loaded: Optional[Container[str]] = None) -> None:
         self.loaded = loaded
         self.found: set[str] = set()
+        self.tables: dict[str, None] = {}
         self._all: list[Move] = []
         self._by_old: dict[int, list[Move]] = {}
         for move in moves:
@@ -107,6 +110,7 @@ class Moves:
     def add(self, move: Move) -> None:
         """Remember a move."""
         self._all.append(move)
+        self.tables.update(dict.fromkeys(move.state.extensions.tables))
         if move.old is not ABSENT:  # which no reference holds
             self._by_old.setdefault(id(move.old), []).append(move)
 
@@ -167,7 +171,7 @@ class Rebinder:
         if not old and not homes:
             return
         keepers = itertools.chain([old, homes, values], _keepers(moves))
-        found = self._find([*{**old, **homes}.values()], modules, signs, keepers)
+        found = self._find([*{**old, **homes}.values()], modules, signs, keepers, moves.tables)
         reads: dict[int, set[tuple[int, str]]] = {}
         with self._journal.lock:
             for key, value in homes.items():  # what was seen before stays: an import shows a part of the modules only
@@ -178,7 +182,7 @@ class Rebinder:
                     self._homes[id(held)][1][slot.identity] = slot
                 self._bind(slot, held, moves, reads)
             for record in self._patched_aliases():  # what the patch was laid over
-                if id(reference(record.base)) in old and _may_follow(record.slot):
+                if id(reference(record.base)) in old and _may_follow(record.slot, moves.tables):
                     self._bind(_as_reference(record.slot, record.base), reference(record.base), moves, reads)
 
     def catch_up(self, slot: Slot, moves: Moves) -> Any:
@@ -187,21 +191,24 @@ class Rebinder:
         Returns the raw value that its owner holds then.
         """
         raw = slot.read()
-        if moves.of(reference(raw)) and _may_follow(slot):
+        if moves.of(reference(raw)) and _may_follow(slot, moves.tables):
             with self._journal.lock:
                 bound = _as_reference(slot, raw)
                 self._bind(bound, bound.read(), moves, {})
             raw = slot.read()
         return raw
 
-    def see_homes(self, values: Sequence[Any], modules: Optional[Modules] = None) -> None:
+    def see_homes(
+        self, values: Sequence[Any], modules: Optional[Modules] = None, *, tables: Iterable[str] = ()
+    ) -> None:
         """Remember which names hold ``values``, replacements that are about to be put elsewhere, as their own.
 
         Args:
             values: the replacements.
             modules: the only ones that can have such names; all loaded modules by default.
+            tables: names of attributes in which registries keep their entries.
         """
-        found = [] if modules == {} else self._find([*values], modules, keepers=[values])
+        found = [] if modules == {} else self._find([*values], modules, keepers=[values], tables=tables)
         with self._journal.lock:
             for value in values:
                 self._homes.setdefault(id(value), (value, {}))
@@ -217,7 +224,8 @@ class Rebinder:
         gone = by_product(retired)
         kept = (part for r in retired for part in (r, r.old, r.change, namespace(r.change)))
         bases = [reference(r.record.base) for r in retired]  # names of a replacement are near names of its original
-        for slot, held in self._find([r.old for r in retired], signs=bases, keepers=kept):
+        tables = dict.fromkeys([table for r in retired for table in r.owner.extensions.tables])
+        for slot, held in self._find([r.old for r in retired], signs=bases, keepers=kept, tables=tables):
             successor = self.origin(slot, gone[id(held)])
             # where the patch had added a name, there is nothing to go back to
             if successor is not None and successor.by_value is not ABSENT and not self._journal.looks_after(slot):
@@ -250,13 +258,14 @@ class Rebinder:
         modules: Optional[Modules] = None,
         signs: Sequence[Any] = (),
         keepers: Iterable[Any] = (),
+        tables: Iterable[str] = (),
     ) -> list[tuple[Slot, Any]]:
         """Return the references to ``objects``, also those in a class next to a name that holds something else now."""
         homes = (self._homes.get(id(obj)) for obj in objects)
         every = [*signs, *[record.by_value for record in self._patched_aliases()]]
         keepers = itertools.chain([signs, keepers], keepers, homes)  # looked at for a few objects only
         replaced = [record.base for record in self._journal if is_class(record.base) and record.layers]
-        return references.find_references(objects, modules or loaded_modules(), every, keepers, replaced)
+        return references.find_references(objects, modules or loaded_modules(), every, keepers, replaced, tables)
 
     def _patched_aliases(self) -> list[Record]:
         """Return the records of patched names that are not the object's own."""
@@ -431,7 +440,7 @@ class Rebinder:
 
     def _reaches(self, move: Move, slot: Slot) -> bool:
         patched = self._journal.find(slot)
-        if patched is move.record:
+        if patched is move.record or (type(slot) is EntrySlot and slot.table not in move.state.extensions.tables):
             return False
         followed = self._journal.followed(slot)
         taken = self._journal.looks_after(slot) if patched is None else followed is not None
@@ -459,10 +468,10 @@ def _keepers(moves: Moves) -> Iterator[Any]:
             yield from (layer, layer.product)
 
 
-def _may_follow(slot: Slot) -> bool:
+def _may_follow(slot: Slot, tables: Iterable[str]) -> bool:
     """Tell whether :func:`references.find_references` may find ``slot``."""
     if isinstance(slot, ItemSlot):
-        return isinstance(slot, EntrySlot) or is_entry(slot.name)
+        return isinstance(slot, EntrySlot) or is_entry(slot.name, tables)
     return isinstance(slot, (NamespaceSlot, ClassSlot)) and issubclass(type(slot.owner), (ModuleType, type))
 
 

@@ -20,7 +20,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Callable, Optional, Union
 
 from patchcore.declare.changes import resolve
-from patchcore.declare.registries import table_of
+from patchcore.declare.registries import find_table
 from patchcore.declare.slots import ClassSlot, EntrySlot, NamespaceSlot, Slot
 from patchcore.declare.target import Item, Target
 from patchcore.engine.unaccounted import Unaccounted
@@ -72,6 +72,7 @@ def find_references(
     signs: Sequence[Any] = (),
     keepers: Iterable[Any] = (),
     replaced: Iterable[type] = (),
+    tables: Iterable[str] = (),
 ) -> list[tuple[Slot, Any]]:
     """Return the slots in ``modules`` that hold one of ``objects`` itself, each with that object.
 
@@ -83,12 +84,13 @@ def find_references(
         signs: objects for which a module is looked into as for those looked for: what was put over a name of theirs.
         keepers: containers of the caller that refer to the objects and hold no names.
         replaced: classes to which their own names do not lead now; instances and bases of others may be of them.
+        tables: names of attributes in which registries keep their entries.
     """
     wanted = {id(obj): obj for obj in objects}
     unaccounted = Unaccounted(wanted, itertools.chain([objects, signs, keepers], keepers))
     if not unaccounted:
         return []
-    search = _Search(wanted, unaccounted)
+    search = _Search(wanted, unaccounted, tuple(tables))
     for klass in replaced:
         home = qualified_name(klass)[0]
         if home in modules:
@@ -122,12 +124,14 @@ class _Search:
     Args:
         wanted: the objects looked for, by ``id``.
         unaccounted: the references to them.
+        tables: names of attributes in which registries keep their entries.
     """
 
-    def __init__(self, wanted: Mapping[int, Any], unaccounted: Unaccounted) -> None:
+    def __init__(self, wanted: Mapping[int, Any], unaccounted: Unaccounted, tables: Sequence[str]) -> None:
         self._found: dict[tuple[int, str, Any], tuple[Slot, int]] = {}  # no references to what is counted
         self._wanted = wanted
         self._unaccounted = unaccounted
+        self._tables = tables
         self._counted = -1  # how many were found when the references were counted last
         self._seen: set[int] = set()
         # types of values that need no closer look in a module, in a class: neither registries nor classes nor forms;
@@ -185,12 +189,12 @@ class _Search:
                 plain.add(id(type(raw)))
 
     def _in_registry(self, value: Any, module: str, space: Mapping[str, Any]) -> None:
-        table = table_of(value)
-        if table is not None and not self._wanted.keys().isdisjoint(map(id, dict.values(table))):
+        table, entries = find_table(value, self._tables) or ("", None)
+        if entries is not None and not self._wanted.keys().isdisjoint(map(id, dict.values(entries))):
             name = next((key for key, other in list(space.items()) if other is value and type(key) is str), "?")
-            for key, held in list(dict.items(table)):
+            for key, held in list(dict.items(entries)):
                 if id(held) in self._wanted and type(key) in (str, int):
-                    self._add(EntrySlot(table, key, f"{module}:{name}{Item(key)}"), held)
+                    self._add(EntrySlot(entries, key, f"{module}:{name}{Item(key)}", table), held)
 
     def _add(self, slot: Slot, held: Any) -> None:
         if slot.identity not in self._found:

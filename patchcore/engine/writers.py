@@ -22,6 +22,7 @@ from patchcore.errors import ConflictError, DeclarationError, TargetError, Targe
 from patchcore.objects.binding import wrapped_callable
 from patchcore.objects.bodies import body_of, can_be_written
 from patchcore.objects.descriptors import FORMS
+from patchcore.objects.extensions import Extensions, using
 from patchcore.objects.modules import ABSENT, executed_module
 from patchcore.report import APPLIED, SKIPPED
 
@@ -38,9 +39,6 @@ class Host(Protocol):
 
     journal: Journal
     rebinder: Rebinder
-
-    def admit(self, change: SlotChange, slot: Slot, below: Any, product: Any) -> None:
-        """Call every guard; see :data:`Guard`."""
 
     def defers(self, application: Application, state: ChangeState) -> bool:
         """Return true if the replacement's module is being imported right now, so that the change has to wait."""
@@ -101,7 +99,9 @@ class SlotWriter:
 
         ``by_name`` is true where the product turned out to have no body.
         """
-        place = change.find_slot(state.target, module)
+        extensions = application.extensions
+        with using(extensions):
+            place = change.find_slot(state.target, module)
         own = self._rebinder.catch_up(place, moves)
         slot, reason = place, ""
         kept: Sequence[Slot] = ()
@@ -124,10 +124,11 @@ class SlotWriter:
                 self._refuse_conflict(application, slot, record, own)
         if carrier is None:
             try:
-                product = change.build(below, slot)
+                product = built(change, extensions, below, slot)
                 if product is NotImplemented:
                     return self._write_once(application, state, change, module, moves, by_name=True)
-                self._engine.admit(change, slot, below, product)
+                for guard in extensions.guards:
+                    guard(change, slot, below, product)
             except Exception:
                 if self._engine.defers(application, state):
                     return True
@@ -145,7 +146,7 @@ class SlotWriter:
             elif type(product) is Skip:
                 state.status, state.reason = SKIPPED, product.reason
             else:
-                build = None if change.adds else change.build
+                build = None if change.adds else functools.partial(built, change, extensions)
                 record = self._journal.push(slot, Layer(application, change, product, below, build))
                 if slot is place:
                     moves.add(self._rebinder.moved(state, record, below))
@@ -236,6 +237,12 @@ class SlotWriter:
                 raise ConflictError(conflict_message(slot.name + through, other, application))
 
 
+def built(change: SlotChange, extensions: Extensions, below: Any, slot: Slot) -> Any:
+    """Return what ``change`` builds for ``slot`` with marks and handovers of ``extensions``."""
+    with using(extensions):
+        return change.build(below, slot)
+
+
 def _kept(change: SlotChange, function: FunctionType, place: Slot) -> Sequence[Union[Slot, str]]:
     """Return where what a change calls keeps the original, but for the original's own name."""
     found = (name for source in change.calls for name in references.own_names(source, function))
@@ -265,16 +272,17 @@ def class_key(kind: type[Change]) -> str:
 
 
 def writer_of(kind: type[Change], writers: Mapping[str, Union[WriterFactory, str]]) -> WriterFactory:
-    """Return the factory of the writer for a class of change.
+    """Return the factory of the writer for a class of change; the core's own writers cannot be replaced.
 
     Args:
         kind: the class.
-        writers: the known factories, by :func:`class_key`.
+        writers: the factories that plugins bring, by :func:`class_key`.
 
     Raises:
         DeclarationError: no loaded plugin has a writer for this class or a base class of it.
     """
-    found = next((writers[key] for key in map(class_key, kind.__mro__) if key in writers), None)
+    known = {**writers, **{class_key(each): factory for each, factory in WRITERS.items() if isinstance(each, type)}}
+    found = next((known[key] for key in map(class_key, kind.__mro__) if key in known), None)
     if found is None:
         raise DeclarationError(
             f"no loaded plugin has a writer for changes of the class {kind.__module__}.{kind.__qualname__}; "

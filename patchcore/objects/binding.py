@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from patchcore.errors import DeclarationError
 from patchcore.objects import generated
-from patchcore.objects.bodies import MARKS, Body
+from patchcore.objects.bodies import Body, set_marks
 from patchcore.objects.descriptors import FORMS, UNBOUND, call_of, goes_its_own_way, rebuilt, stand_in
+from patchcore.objects.extensions import in_use
 from patchcore.objects.modules import attribute, class_namespace, is_class, namespace, passes_for
 
 if TYPE_CHECKING:
@@ -68,9 +69,6 @@ _MARKS = ("_is_coroutine", "_is_coroutine_marker", "__partialmethod__")
 
 #: By function that patchcore put in a slot: the functions that undo its marks.
 _undo: weakref.WeakKeyDictionary[FunctionType, list[Callable[[], Any]]] = weakref.WeakKeyDictionary()
-
-#: Called with each function that something is about to stand for; see ``register_handovers``.
-HANDOVERS: list[Callable[[Any], Optional[generated.Handover]]] = []
 
 
 def reference(raw: Any) -> Any:
@@ -331,7 +329,7 @@ def _handover(original: Any, body: Optional[Body] = None) -> tuple[Optional[gene
         original: the function.
         body: that gets it; ``None`` where the function that is made is put in a slot.
     """
-    found = next(filter(None, (handover(original) for handover in HANDOVERS)), None)
+    found = next(filter(None, (handover(original) for handover in in_use().handovers)), None)
     return found, None if body is None or found is None else body.function
 
 
@@ -344,6 +342,7 @@ def _finished_body(made: FunctionType, original: FunctionType, body: Body) -> Fu
         original.__qualname__,
     )
     function.__wrapped__ = original
+    set_marks(function, in_use().marks)
     return function  # type: ignore[no-any-return]
 
 
@@ -383,7 +382,7 @@ def _finished(function: Any, original: Any, in_class: bool) -> Any:
 
 def _marked(function: Any, original: Any, in_class: bool) -> Any:
     """Call every mark for ``function`` and return it; see the hook ``register_marks``."""
-    undo = [undo for undo in [mark(function, original, in_class) for mark in MARKS] if callable(undo)]
+    undo = [undo for undo in [mark(function, original, in_class) for mark in in_use().marks] if callable(undo)]
     if undo and type(function) is FunctionType:
         _undo[function] = undo
     return function

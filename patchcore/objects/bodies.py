@@ -9,17 +9,18 @@ keyword-only parameters (:mod:`patchcore.objects.generated`).
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from itertools import repeat
 from types import FunctionType
 from typing import Any, Callable, Optional
 
 from patchcore.objects.modules import ABSENT
 
-__all__ = ["MARKS", "Body", "body_of", "can_be_written", "copy_of", "patched_body"]
+__all__ = ["Body", "body_of", "can_be_written", "copy_of", "patched_body", "set_marks"]
 
-#: Called with each function that is made to stand for another one or gets another body, what it stands for, and whether
-#: it is a method; see ``register_marks``.
-MARKS: list[Callable[[Any, Any, bool], Any]] = []
+#: Called with a function that stands for another one or gets another body, with what it stands for, and whether it is a
+#: method; see the hook ``register_marks``.
+Mark = Callable[[Any, Any, bool], Any]
 
 #: What makes the body of a function, but for its closure.
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__")
@@ -94,14 +95,14 @@ class Body:
         del kept
         self._take_back()
         if source is not self.original:
-            self._lend(in_class)
+            self._lend(_marks.get(source, ()), in_class)
 
-    def _lend(self, in_class: bool) -> None:
-        """Give the function what says that it stands for its original: ``__wrapped__``, and what marks set."""
+    def _lend(self, marks: Sequence[Mark], in_class: bool) -> None:
+        """Give the function what says that it stands for its original: ``__wrapped__``, and what ``marks`` set."""
         space = self.function.__dict__
         before = dict(space)
         space["__wrapped__"] = self.original
-        marked = (mark(self.function, self.original, in_class) for mark in MARKS)
+        marked = (mark(self.function, self.original, in_class) for mark in marks)
         self._undo = [undo for undo in marked if callable(undo)]
         changed = [name for name, value in space.items() if before.get(name, ABSENT) is not value]
         self._lent = {name: before.get(name, ABSENT) for name in changed}
@@ -117,6 +118,16 @@ class Body:
         for undo in self._undo:
             undo()
         self._undo = []
+
+
+#: By function that was made to be a body: the marks of the function that gets it.
+_marks: weakref.WeakKeyDictionary[FunctionType, Sequence[Mark]] = weakref.WeakKeyDictionary()
+
+
+def set_marks(source: FunctionType, marks: Sequence[Mark]) -> None:
+    """Have ``marks`` called for the function whose body becomes ``source``; see the hook ``register_marks``."""
+    if marks:
+        _marks[source] = marks
 
 
 def _is_ours(name: str) -> bool:

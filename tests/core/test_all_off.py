@@ -16,8 +16,6 @@ import pytest
 from library import LIBRARY, NewNet, new
 
 import patchcore as pc
-from patchcore.engine.engine import ENGINE
-from patchcore.engine.writers import WRITERS, class_key
 from patchcore.plugins import BUILTINS, SUPPORT, Plugins, installed_plugins
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,14 +29,7 @@ def doubled(original: Any, *args: Any) -> Any:
     return original(*args) * 2
 
 
-@pytest.fixture(autouse=True)
-def core_alone(monkeypatch) -> None:
-    """The engine as in a process that has loaded no built-in plugin."""
-    monkeypatch.setattr(ENGINE, "_factories", {class_key(kind): factory for kind, factory in WRITERS.items()})
-    monkeypatch.setattr(ENGINE, "_writers", {})
-    monkeypatch.setattr(ENGINE, "_guards", [])
-    monkeypatch.setattr(ENGINE, "_learned", [])
-    monkeypatch.setattr(ENGINE, "_resolved", 0)
+pytestmark = pytest.mark.usefixtures("registries")
 
 
 @pytest.fixture

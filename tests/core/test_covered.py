@@ -9,6 +9,8 @@ import pytest
 
 import patchcore as pc
 
+pytestmark = pytest.mark.usefixtures("registries")
+
 SHOP = {
     "shop": """
         from math import sqrt

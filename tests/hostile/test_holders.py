@@ -771,8 +771,6 @@ def test_no_code_of_holders_is_called(make_package: Any, run_python: Any) -> Non
         """
         import demo, lib, sys
         import patchcore as pc
-        from patchcore.declare.registries import learn_tables
-        learn_tables(["_module_dict"])
         demo.touched.clear()
         patcher = pc.Patcher([pc.Patch("p", [pc.Replace("lib:f", lambda x=None: "new")])], strict=True)
         patcher.apply()

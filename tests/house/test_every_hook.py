@@ -20,9 +20,6 @@ from replay import difference
 import patchcore as pc
 from patchcore import hookspecs
 from patchcore.cli import main
-from patchcore.declare import registries
-from patchcore.engine.engine import ENGINE
-from patchcore.objects import binding, bodies
 from patchcore.planning.plan import Candidate
 from patchcore.planning.provenance import Provenance
 from patchcore.plugins import BUILTINS, COMMANDS, Plugins
@@ -71,20 +68,12 @@ def slower(original: Any, x: Any) -> Any:
 
 
 @pytest.fixture
-def plugin(monkeypatch) -> Iterator[ModuleType]:
-    """The example's module; what the engine learns of it is forgotten after the test."""
+def plugin(monkeypatch) -> ModuleType:
+    """The example's module."""
     monkeypatch.syspath_prepend(str(EXAMPLE))
-    for table in ("_factories", "_writers"):
-        monkeypatch.setattr(ENGINE, table, dict(getattr(ENGINE, table)))
-    for table in ("_guards", "_learned"):
-        monkeypatch.setattr(ENGINE, table, [])
-    monkeypatch.setattr(ENGINE, "_resolved", 0)
-    monkeypatch.setattr(registries, "_TABLES", dict(registries._TABLES))
     module = importlib.import_module("team_cluster.plugin")
     monkeypatch.setattr(module, "AUDIT", module.Audit())
-    marks, handovers = list(bodies.MARKS), list(binding.HANDOVERS)
-    yield module
-    bodies.MARKS[:], binding.HANDOVERS[:] = marks, handovers
+    return module
 
 
 @pytest.fixture

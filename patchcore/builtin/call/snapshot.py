@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from patchcore.declare.registries import table_of
+from patchcore.declare.registries import find_table
 from patchcore.declare.slots import ClassSlot, EntrySlot, ItemSlot, NamespaceSlot, Slot
 from patchcore.declare.target import Item, Target
 from patchcore.objects.modules import ABSENT, class_namespace, is_class, namespace
@@ -43,9 +43,11 @@ class Snapshot:
 
     Args:
         roots: names of the packages.
+        tables: names of attributes in which registries keep their entries.
     """
 
-    def __init__(self, *roots: str) -> None:
+    def __init__(self, *roots: str, tables: Sequence[str] = ()) -> None:
+        self._tables = tables
         self._roots = frozenset(roots)
         self._spaces: dict[int, _Space] = {}
         self._imported: set[str] = set()
@@ -90,9 +92,9 @@ class Snapshot:
             elif issubclass(type(value), dict):
                 self._keep(value, ItemSlot, Target(name, (key,)))
             else:
-                table = table_of(value)
-                if table is not None:
-                    self._keep(table, EntrySlot, Target(name, (key,)))
+                found = find_table(value, self._tables)
+                if found is not None:
+                    self._keep(found[1], EntrySlot, Target(name, (key,)))
 
     def _add_class(self, klass: type) -> None:
         module = class_namespace(klass).get("__module__")

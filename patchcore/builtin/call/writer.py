@@ -34,7 +34,7 @@ class CallWriter:
                 return
             state.written_in = module
         roots = dict.fromkeys((state.target.root, *change.roots))
-        snapshot = Snapshot(*roots)
+        snapshot = Snapshot(*roots, tables=application.extensions.tables)
         state.undo = lambda: self._undo(snapshot)
         done = False
         try:

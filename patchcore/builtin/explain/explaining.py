@@ -32,6 +32,7 @@ from patchcore.engine.engine import ENGINE
 from patchcore.engine.journal import Layer, Record
 from patchcore.errors import DeclarationError, PluginError, describe_error
 from patchcore.objects.binding import has_identity, reference, wrapped_callable
+from patchcore.objects.extensions import using
 from patchcore.objects.modules import module_file
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import Environment
@@ -130,7 +131,8 @@ class Explainer:
             layers = tuple(map(self._import_layer, reversed(applied)))
             return TargetExplanation(str(target), error, layers=layers, changes=changes)
         try:
-            slot = find_slot(target, importlib.import_module(target.module), may_be_absent=bool(changes))
+            with using(self._patcher.plugins.extensions):
+                slot = find_slot(target, importlib.import_module(target.module), may_be_absent=bool(changes))
         except Exception as refusal:
             return TargetExplanation(str(target), describe_error(refusal), changes=changes)
         record = _record_of(slot)

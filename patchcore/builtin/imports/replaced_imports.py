@@ -93,6 +93,7 @@ class _Replacement:
         assert isinstance(state.change, ReplaceImport)
         self._engine = engine
         self._application = application
+        self._tables = application.extensions.tables
         self._state = state
         self._name = state.target.module
         self._other = state.change.with_
@@ -139,7 +140,7 @@ class _Replacement:
         if before_it is not None:
             names = [n for n in set(sys.modules) - before_it if type(n) is str]
             some = {n: sys.modules[n] for n in (*names, *lineage(self._counterpart(name) or "")) if n in sys.modules}
-        self._engine.rebinder.see_homes([other], some)
+        self._engine.rebinder.see_homes([other], some, tables=self._tables)
         with self._engine.journal.lock:
             sys.modules[name] = other
             if self._state.control is not self:
@@ -164,12 +165,15 @@ class _Replacement:
         others = {name: self._import(name) for name in loaded if self._has(name)}
         shared = [pair for name, other in others.items() for pair in _shared_exports(name, loaded[name], other)]
         exports = {id(old): (old, new) for old, new in shared}
-        self._engine.rebinder.see_homes([*others.values(), *(new for _, new in shared if has_identity(new))])
+        new = [*others.values(), *(value for _, value in shared if has_identity(value))]
+        self._engine.rebinder.see_homes(new, tables=self._tables)
+        del new  # no reference is left that nobody accounts for
         with self._engine.journal.lock:
             if self._state.control is not self:
                 return
             originals = [loaded[name] for name in others if loaded[name] is not None]
-            found = references.find_references([*originals, *(old for old, _ in exports.values())], loaded_modules())
+            wanted = [*originals, *(old for old, _ in exports.values())]
+            found = references.find_references(wanted, loaded_modules(), tables=self._tables)
             records = {id(loaded[name]): self.ledger.enter(name, other, loaded[name]) for name, other in others.items()}
             for slot, held in found:
                 self._rebind(slot, held, records, exports)

@@ -65,7 +65,8 @@ class _ChangeWindow:
             if not outer.in_force or self._state.control is not self:
                 return
             self.opened = True
-            inner = self._engine.acquire(patch, targets, outer.provenance, self, shared=False)
+            known = patch, targets, outer.provenance
+            inner = self._engine.acquire(*known, self, shared=False, extensions=outer.extensions)
             self._inner = inner
         moves = Moves()
         self._engine.advance(inner, moves, self)

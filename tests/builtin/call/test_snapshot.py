@@ -12,6 +12,8 @@ import patchcore
 from patchcore.builtin.call.snapshot import Snapshot
 from patchcore.objects.modules import namespace
 
+pytestmark = pytest.mark.usefixtures("registries")
+
 SHOP = {
     "shop": "",
     "shop.tools": """
@@ -168,7 +170,7 @@ def test_what_python_keeps_for_itself_is_no_edit(make_package) -> None:
 
     make_package(SHOP)
     tools = importlib.import_module("shop.tools")
-    snapshot = Snapshot("shop")
+    snapshot = Snapshot("shop", tables=["_module_dict"])
     getattr(tools.Bag, "__annotations__", None)  # makes the dictionary, since Python 3.10
     copyreg._slotnames(tools.Bag)
     isinstance(3, tools.Base)
@@ -180,7 +182,7 @@ def test_what_python_keeps_for_itself_is_no_edit(make_package) -> None:
 def test_an_import_inside_the_package_is_no_edit(make_package) -> None:
     make_package(SHOP)
     tools = importlib.import_module("shop.tools")
-    snapshot = Snapshot("shop")
+    snapshot = Snapshot("shop", tables=["_module_dict"])
     late = importlib.import_module("shop.late")
     snapshot.add("shop.late", late)
     assert edits(snapshot) == {}
@@ -192,7 +194,7 @@ def test_an_import_inside_the_package_is_no_edit(make_package) -> None:
 def test_other_packages_and_the_table_of_modules_are_left_alone(make_package) -> None:
     make_package({**SHOP, "shopping": "RATE = 1", "shop.mods": "import sys\nfrom sys import modules\nimport json"})
     shopping, mods = importlib.import_module("shopping"), importlib.import_module("shop.mods")
-    snapshot = Snapshot("shop")
+    snapshot = Snapshot("shop", tables=["_module_dict"])
     shopping.RATE = 2
     mods.modules["shop.made_up"] = shopping
     try:
@@ -215,7 +217,7 @@ def test_a_snapshot_wakes_no_lazy_module(make_package) -> None:
         """
     make_package({"shop": "", "shop.lazy": source, "sleepy": "raise AssertionError('woken')"})
     lazy = importlib.import_module("shop.lazy")
-    snapshot = Snapshot("shop")
+    snapshot = Snapshot("shop", tables=["_module_dict"])
     sleepy = vars(lazy)["sleepy"]
     lazy.again = sleepy
     lazy.Holder.lazy = 3

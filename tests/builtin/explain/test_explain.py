@@ -309,7 +309,7 @@ def register_patches():
     ]
 
 
-def test_a_registry(explain) -> None:
+def test_a_registry(explain, registries) -> None:
     source = """
 class Net:
     pass

@@ -15,6 +15,7 @@ from patchcore.builtin.call.change import Call
 from patchcore.declare.changes import Literal, Register, Replace, Skip, Wrap, resolve
 from patchcore.declare.target import Target
 from patchcore.errors import DeclarationError, PatchcoreError, TargetError, TargetNotFound
+from patchcore.objects.extensions import Extensions, using
 from patchcore.objects.modules import ABSENT
 
 
@@ -39,7 +40,8 @@ class Array:
 
 def put(change: Any, module: types.ModuleType) -> Any:
     """Build a change and put it in its slot; return the slot and what was there."""
-    slot = change.find_slot(change.target, module)
+    with using(Extensions(tables=["_module_dict"])):
+        slot = change.find_slot(change.target, module)
     before = slot.read()
     slot.write(change.build(slot.lookup(), slot))
     return slot, before

@@ -8,7 +8,7 @@ import functools
 import importlib
 import sys
 import types
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import pytest
@@ -19,9 +19,18 @@ import patchcore
 from patchcore.declare.slots import ClassSlot, MemberSlot, NamespaceSlot, Slot, find_slot
 from patchcore.declare.target import Item, Target
 from patchcore.errors import TargetError, TargetNotFound
+from patchcore.objects.extensions import Extensions, using
 from patchcore.objects.modules import ABSENT
 
 NEW = object()
+
+
+@pytest.fixture(autouse=True)
+def registries() -> Iterator[None]:
+    """Slots are found as for a patch of a Patcher that knows the registry of the module ``m``."""
+    with using(Extensions(tables=["_module_dict"])):
+        yield
+
 
 # --- slots: read, write, put back -----------------------------------------------------------------------------------
 

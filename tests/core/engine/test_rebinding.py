@@ -12,6 +12,8 @@ from library import NewNet, load, new, replace
 
 import patchcore
 
+pytestmark = pytest.mark.usefixtures("registries")
+
 
 def test_every_reference_is_rebound_and_restored_to_the_identical_object(make_package) -> None:
     user = """

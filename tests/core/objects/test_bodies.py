@@ -18,8 +18,8 @@ from typing import Any, Callable
 import pytest
 
 import patchcore as pc
-from patchcore.objects import binding
 from patchcore.objects.bodies import Body, copy_of, patched_body
+from patchcore.plugins import Plugins
 
 LIBRARY = '''
 def area(x, y=2, *, scale=1):
@@ -524,7 +524,7 @@ def test_a_call_that_is_handed_over_is_so_before_the_patch_and_once(lib: Any, mo
         return next(arg for arg in args if isinstance(arg, Tensor)).take(function, *args, **kwargs)
 
     handover = lambda original: (hands_over, hand_over) if original.__name__ in ("area", "hex") else None  # noqa: E731
-    monkeypatch.setattr(binding, "HANDOVERS", [*binding.HANDOVERS, handover])
+    monkeypatch.setattr(Plugins, "functions", lambda self, hook: [handover] if hook == "register_handovers" else [])
     lib.hex = hex
     with patched(pc.Wrap("lib:area", doubled), pc.Wrap("lib:hex", doubled)):
         assert lib.area(Tensor()) == ("taken", ("new", 2))

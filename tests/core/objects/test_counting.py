@@ -21,6 +21,8 @@ from patchcore.cli import main
 from patchcore.objects.counting import Counter, Tally
 from patchcore.report import Report
 
+pytestmark = pytest.mark.usefixtures("registries")
+
 SHOP = {
     "shop": "from shop.prices import price",
     "shop.prices": """

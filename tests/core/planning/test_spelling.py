@@ -11,6 +11,8 @@ import patchcore as pc
 from patchcore.declare.target import Target
 from patchcore.planning.spelling import home_of, unify
 
+pytestmark = pytest.mark.usefixtures("registries")
+
 SHOP = {
     "shop": """
         from shop.core import price as price, Cart, MODELS

@@ -10,6 +10,7 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 
 from mx_driving_compat.messages.logger import LOGGER_NAME, patcher_logger
 from mx_driving_compat.messages.results import PatchStatus
+from mx_driving_compat.patches.paths import TABLES
 from patchcore import Context
 from patchcore.declare.changes import Skip
 from patchcore.declare.declaration import Declaration
@@ -359,6 +360,19 @@ class _Failures:
         return gate.on_failure(patch, error)
 
 
+class _Extensions:
+    """A plugin of all runs: what patches of the API need to be written."""
+
+    @hookimpl
+    def registry_tables(self) -> Sequence[str]:
+        return TABLES
+
+    @hookimpl
+    def register_writers(self) -> dict[str, str]:
+        transfer = "mx_driving_compat.run.transfer"
+        return {f"{transfer}:OnImportOfTorch": f"{transfer}:Applier"}
+
+
 class _Turns:
     """A plugin of the runs whose units are not all plain: asks the gate of the run before each unit."""
 
@@ -379,6 +393,7 @@ def _plugins(own: bool, plain: bool) -> Plugins:
     """
     plugins = Plugins(discover=False)
     plugins.manager.register(_Failures(), LOGGER_NAME)
+    plugins.manager.register(_Extensions(), f"{LOGGER_NAME}.extensions")
     if not plain:
         plugins.manager.register(_Turns(), f"{LOGGER_NAME}.turns")
     return plugins

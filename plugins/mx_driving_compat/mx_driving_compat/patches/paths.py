@@ -18,6 +18,7 @@ from patchcore.errors import TargetError, did_you_mean
 from patchcore.objects.modules import ABSENT, StubSpec, executed_module, find_module
 
 __all__ = [
+    "TABLES",
     "Libraries",
     "Missing",
     "dotted",
@@ -29,6 +30,9 @@ __all__ = [
     "reference_to",
     "target_of",
 ]
+
+#: The attribute in which registries of mmcv and mmengine keep their entries.
+TABLES = ("_module_dict",)
 
 
 def target_of(path: str, is_module: Callable[[str], bool] = find_module) -> Target:

@@ -8,9 +8,9 @@ from typing import Any, Optional
 from mx_driving_compat.patches.application import Unit
 from mx_driving_compat.patches.base import SinglePatch, agrees, core_patch
 from mx_driving_compat.patches.changes import RegisterProduct
-from mx_driving_compat.patches.paths import Libraries, import_module, is_there, object_at
+from mx_driving_compat.patches.paths import TABLES, Libraries, import_module, is_there, object_at
 from patchcore.declare.changes import Skip
-from patchcore.declare.registries import table_of
+from patchcore.declare.registries import find_table
 from patchcore.errors import TargetNotFound
 
 __all__ = ["RegistryPatch"]
@@ -99,7 +99,7 @@ class RegistryPatch(SinglePatch):
             registry = object_at(self.registry)
         except (ImportError, TargetNotFound):
             return None  # the change reports it
-        if table_of(registry) is None and not isinstance(registry, MutableMapping):
+        if find_table(registry, TABLES) is None and not isinstance(registry, MutableMapping):
             return Skip(f"registry not found: {self.registry} is a {type(registry).__name__}")
         if hasattr(registry, "import_from_location"):  # most registries of mmengine 0.10 know their modules
             registry.import_from_location()

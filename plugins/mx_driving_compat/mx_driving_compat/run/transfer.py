@@ -18,11 +18,11 @@ from patchcore.declare.changes import Change
 from patchcore.declare.patch import Patch
 from patchcore.declare.target import Target
 from patchcore.engine.application import Application, ChangeState
-from patchcore.engine.engine import ENGINE
+from patchcore.engine.engine import Engine
 from patchcore.engine.rebinding import Moves
 from patchcore.report import APPLIED
 
-__all__ = ["Transfer"]
+__all__ = ["Applier", "OnImportOfTorch", "Transfer"]
 
 
 class Transfer:
@@ -32,8 +32,7 @@ class Transfer:
     """
 
     def __init__(self) -> None:
-        ENGINE.learn({_OnImportOfTorch: lambda engine: _Applier()})
-        self._waiting = Run([Unit(Patch("mx_driving.transfer_to_npu", [_OnImportOfTorch(self)]), [self])])
+        self._waiting = Run([Unit(Patch("mx_driving.transfer_to_npu", [OnImportOfTorch(self)]), [self])])
         self._run: Optional[Run] = None
 
     def begin(self) -> None:
@@ -64,7 +63,7 @@ class Transfer:
         self._waiting.revert()
 
 
-class _OnImportOfTorch(Change):
+class OnImportOfTorch(Change):
     """Applies a transfer when torch has been imported.
 
     Args:
@@ -84,11 +83,14 @@ class _OnImportOfTorch(Change):
         return ()
 
 
-class _Applier:
-    """Applies the transfer of an :class:`_OnImportOfTorch`, which has a journal entry for each of its own changes."""
+class Applier:
+    """Writer: applies the transfer of an :class:`OnImportOfTorch`, whose patches have journal entries of their own."""
+
+    def __init__(self, engine: Engine) -> None:
+        """``engine`` is not used: the Patcher of the transfer does the work."""
 
     def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
-        assert isinstance(state.change, _OnImportOfTorch)
+        assert isinstance(state.change, OnImportOfTorch)
         if state.written_in is None:
             state.written_in, state.status = module, APPLIED
             state.change.transfer.apply()
