@@ -27,7 +27,7 @@ from patchcore.engine.journal import Journal
 from patchcore.engine.rebinding import Modules, Moves, Rebinder
 from patchcore.engine.writers import Writer, WriterFactory, writer_of
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
-from patchcore.objects.extensions import NONE, Extensions
+from patchcore.objects.extensions import NONE, Extensions, using
 from patchcore.objects.lazy import lazy_home
 from patchcore.objects.modules import (
     attribute,
@@ -436,7 +436,8 @@ class Engine:
             factory = writer_of(kind, extensions.writers)
             writer = extensions.writers_in_use[kind] = self._writers.get(factory) or factory(self)
             self._writers[factory] = writer
-        writer.write(application, state, module, moves)
+        with using(extensions):
+            writer.write(application, state, module, moves)
         if not isinstance(state.change, SlotChange):  # it may have changed what can be imported
             moves.found.clear()
 

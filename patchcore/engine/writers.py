@@ -100,8 +100,7 @@ class SlotWriter:
         ``by_name`` is true where the product turned out to have no body.
         """
         extensions = application.extensions
-        with using(extensions):
-            place = change.find_slot(state.target, module)
+        place = change.find_slot(state.target, module)
         own = self._rebinder.catch_up(place, moves)
         slot, reason = place, ""
         kept: Sequence[Slot] = ()
@@ -124,7 +123,7 @@ class SlotWriter:
                 self._refuse_conflict(application, slot, record, own)
         if carrier is None:
             try:
-                product = built(change, extensions, below, slot)
+                product = change.build(below, slot)
                 if product is NotImplemented:
                     return self._write_once(application, state, change, module, moves, by_name=True)
                 for guard in extensions.guards:
@@ -146,7 +145,7 @@ class SlotWriter:
             elif type(product) is Skip:
                 state.status, state.reason = SKIPPED, product.reason
             else:
-                build = None if change.adds else functools.partial(built, change, extensions)
+                build = None if change.adds else functools.partial(_built_again, change, extensions)
                 record = self._journal.push(slot, Layer(application, change, product, below, build))
                 if slot is place:
                     moves.add(self._rebinder.moved(state, record, below))
@@ -237,8 +236,8 @@ class SlotWriter:
                 raise ConflictError(conflict_message(slot.name + through, other, application))
 
 
-def built(change: SlotChange, extensions: Extensions, below: Any, slot: Slot) -> Any:
-    """Return what ``change`` builds for ``slot`` with marks and handovers of ``extensions``."""
+def _built_again(change: SlotChange, extensions: Extensions, below: Any, slot: Slot) -> Any:
+    """Return what ``change`` builds for ``slot`` with the extensions of its application."""
     with using(extensions):
         return change.build(below, slot)
 

@@ -1,8 +1,8 @@
 """What plugins bring for the patches of the Patchers that loaded them: writers, guards, marks, handovers, tables.
 
 Each patch in force carries the :class:`Extensions` of the Patcher that applied it first. While one of its changes is
-built, they are the extensions :func:`in_use` of this thread: a change of any kind, from any plugin, is built by a call
-``change.build(below, slot)``, and the functions that make its product look them up.
+written, or built again, they are the extensions :func:`in_use` of this thread. So a change, of any kind and plugin,
+is built by ``change.build(below, slot)``, and the functions that make the product look up marks and handovers.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _this_thread = _local()
 
 
 def in_use() -> Extensions:
-    """Return the extensions for which this thread builds a change; :data:`NONE` if it builds none."""
+    """Return the extensions of the patch that this thread writes; :data:`NONE` if it writes none."""
     return getattr(_this_thread, "extensions", NONE)
 
 

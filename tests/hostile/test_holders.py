@@ -16,6 +16,8 @@ import pytest
 
 import patchcore as pc
 
+pytestmark = pytest.mark.usefixtures("registries")
+
 LIBRARY = """
     def f(x=None): return "original"
     class Net:
@@ -766,13 +768,16 @@ HOSTILE = """
 
 
 def test_no_code_of_holders_is_called(make_package: Any, run_python: Any) -> None:
-    make_package({"lib": LIBRARY, "demo": HOSTILE})
+    tables = "import patchcore as pc\n@pc.hookimpl\ndef registry_tables(): return ['_module_dict']\n"
+    make_package({"lib": LIBRARY, "demo": HOSTILE, "tables": tables})
     lines = run_python(
         """
         import demo, lib, sys
         import patchcore as pc
+        patch = pc.Patch("p", [pc.Replace("lib:f", lambda x=None: "new")])
+        settings = pc.Settings(plugins=())
+        patcher = pc.Patcher.discover(patches=[patch], modules=["tables"], settings=settings, strict=True)
         demo.touched.clear()
-        patcher = pc.Patcher([pc.Patch("p", [pc.Replace("lib:f", lambda x=None: "new")])], strict=True)
         patcher.apply()
         (change,) = patcher.report(unreachable=True)["p"].changes
         patcher.revert()
