@@ -117,3 +117,8 @@ def one_thread() -> None:
 
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
+
+
+@pytest.fixture(autouse=True)
+def _registries(registries: None) -> None:
+    """Patchers of single patches know the registries of mmcv, as those that load the plugin do."""
