@@ -65,6 +65,8 @@ class Patcher(contextlib.ContextDecorator):
         enable, disable: patches, names, legacy names, targets or plugin names, on top of ``settings``.
         strict: raise at the first failure and leave nothing applied, the same as ``on_failure="raise"``.
         count: count the calls of patched targets, see :class:`patchcore.report.ChangeRecord`.
+        extensions: what plugins bring for the patches: guards, tables of registries and so on; by default, what
+            ``plugins`` bring. ``Patcher([patch], extensions=other.extensions)`` applies one patch as ``other`` would.
 
     Raises:
         UnknownName: at the first plan, when a name in ``enable`` / ``disable`` means nothing.
@@ -83,9 +85,11 @@ class Patcher(contextlib.ContextDecorator):
         disable: Union[Name, Sequence[Name]] = (),
         strict: bool = False,
         count: bool = False,
+        extensions: Optional[Extensions] = None,
     ) -> None:
         self.plugins = plugins or Plugins(discover=False)
-        _ = self.plugins.extensions  # plugins that fail to return them are problems from the beginning
+        #: What plugins bring for the patches, read when this is made: a plugin that fails is a problem from then on.
+        self.extensions = extensions or self.plugins.extensions
         settings = (settings or Settings()).complete(self.plugins.settings())
         settings = settings._replace(on_failure="raise") if strict else settings
         self.settings = settings._replace(count=True) if count else settings
@@ -440,8 +444,7 @@ class Patcher(contextlib.ContextDecorator):
                         break
                     counting = self.settings.count and entry.patch.count
                     known = entry.patch, entry.targets, entry.provenance
-                    extensions = self.plugins.extensions
-                    application = ENGINE.acquire(*known, self, counting=counting, extensions=extensions)
+                    application = ENGINE.acquire(*known, self, counting=counting, extensions=self.extensions)
                     self._applications[entry.patch.name] = application
                     if counting and not application.counting:
                         self._note_not_counted(application)

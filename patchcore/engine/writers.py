@@ -6,6 +6,7 @@ Plugins add writers with the hook ``register_writers``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, Callable, Optional, Protocol, Union

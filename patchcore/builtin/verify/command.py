@@ -71,6 +71,7 @@ def main(options: argparse.Namespace) -> int:
             dtypes=dtypes,
             timing=options.timing,
             around=_supporting(plan),
+            extensions=patcher.extensions,
             begin=bar.describe,
             done=done,
         )

@@ -8,9 +8,7 @@ from statistics import median
 from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.builtin.verify.framework import Execution
-from patchcore.declare.patch import Patch
 from patchcore.errors import CONTAINED, describe_error
-from patchcore.patcher import Patcher
 
 __all__ = ["Speed", "compare_speed"]
 
@@ -41,14 +39,19 @@ class Speed(NamedTuple):
         return self.original / self.replacement if self.original and self.replacement else None
 
 
-def compare_speed(patch: Patch, prepare: Callable[[], Execution], device: str, wait: Callable[[], None]) -> Speed:
+def compare_speed(
+    patched: Callable[[], AbstractContextManager[Any]],
+    prepare: Callable[[], Execution],
+    device: str,
+    wait: Callable[[], None],
+) -> Speed:
     """Time a call with and without a patch.
 
     Each turn begins with a call that is not timed, and is as long as :data:`TURN_LIMIT` and :data:`MOST_CALLS` say.
     Drawing and copying are not timed; the device is waited for before and after what is.
 
     Args:
-        patch: not in force.
+        patched: makes a context in which the patch is in force.
         prepare: makes the call ready, anew each time.
         device: where it runs.
         wait: returns when the device has done its work.
@@ -57,7 +60,7 @@ def compare_speed(patch: Patch, prepare: Callable[[], Execution], device: str, w
     replacement: list[float] = []
     turns: tuple[tuple[str, list[float], Callable[[], AbstractContextManager[Any]]], ...] = (
         ("original", original, nullcontext),
-        ("replacement", replacement, lambda: Patcher([patch], enable=patch, strict=True)),
+        ("replacement", replacement, patched),
     )
     for _ in range(TURNS):
         for who, seconds, context in turns:

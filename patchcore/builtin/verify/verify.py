@@ -25,6 +25,7 @@ from patchcore.declare.changes import resolve
 from patchcore.declare.patch import Patch
 from patchcore.engine.engine import ENGINE
 from patchcore.errors import CONTAINED, PatchcoreError, describe_error
+from patchcore.objects.extensions import Extensions
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import APPLY
 from patchcore.plugins import Plugins
@@ -125,6 +126,7 @@ def verify(
     dtypes: Optional[Sequence[str]] = None,
     timing: bool = False,
     around: Iterable[Patch] = (),
+    extensions: Optional[Extensions] = None,
     begin: Callable[[str], None] = lambda what: None,
     done: Callable[[CheckResult], None] = lambda result: None,
 ) -> list[CheckResult]:
@@ -140,6 +142,7 @@ def verify(
         dtypes: only these, of the checks that are declared for dtypes; all by default.
         timing: time originals and replacements on the device, too, unless it is emulated.
         around: patches that are in force for originals and replacements alike; what lets a library be imported, say.
+        extensions: what plugins bring for the patches, see :class:`patchcore.Patcher`.
         begin: called with what is about to be run, for progress.
         done: called with each result as it is there, for progress.
 
@@ -157,10 +160,10 @@ def verify(
     why_not_timed = ""
     if timing and framework.is_emulated(device):
         why_not_timed = f"{device} is emulated: its speed does not show the speed of a real one"
-    how = _How(framework, device, rounds, seed, tuple(sizes), timing, why_not_timed, begin)
+    how = _How(framework, device, rounds, seed, tuple(sizes), timing, why_not_timed, extensions, begin)
     results = []
     supporting = list(around)
-    with Patcher(supporting, enable=supporting):
+    with Patcher(supporting, enable=supporting, extensions=extensions):
         for patch in patches:
             for result in _verify_patch(patch, how, dtypes):
                 results.append(result)
@@ -178,13 +181,18 @@ class _How(NamedTuple):
     sizes: tuple[Size, ...]
     timing: bool
     why_not_timed: str
+    extensions: Optional[Extensions]
     begin: Callable[[str], None]
+
+    def patcher(self, patch: Patch) -> Patcher:
+        """Return a Patcher of ``patch`` alone."""
+        return Patcher([patch], enable=patch, strict=True, extensions=self.extensions)
 
 
 def _verify_patch(patch: Patch, how: _How, dtypes: Optional[Sequence[str]]) -> Iterator[CheckResult]:
     if not patch.checks:
         return
-    entry = Patcher([patch], enable=patch).plan()[patch.name]
+    entry = how.patcher(patch).plan()[patch.name]
     for check in patch.checks:
         for dtype, rtol in check.tolerances.items():
             if dtype is not None and dtypes is not None and dtype not in dtypes:
@@ -242,7 +250,7 @@ class _Comparison:
         sizes: Sequence[Optional[Size]] = self._how.sizes if takes(self._make, "size") else [None]
         cases = [self._drawn(size, number) for size in sizes for number in range(self._how.rounds)]
         expected = [self._guarded(self._expect, case, "the original raised") for case in cases]
-        patcher = Patcher([self._patch], enable=self._patch, strict=True)
+        patcher = self._how.patcher(self._patch)
         try:
             patcher.apply()
         except PatchcoreError as error:
@@ -318,7 +326,8 @@ class _Comparison:
             return self._how.framework.execution(self._draw(case), self._how.device, cast=self._cast)
 
         wait = partial(self._how.framework.wait_for, self._how.device)
-        return compare_speed(self._patch, prepare, self._how.device, wait)._replace(size=text)
+        speed = compare_speed(lambda: self._how.patcher(self._patch), prepare, self._how.device, wait)
+        return speed._replace(size=text)
 
     def _judge(self) -> CheckResult:
         for measured in self._measured:

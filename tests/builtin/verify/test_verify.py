@@ -16,6 +16,7 @@ from patchcore.builtin.verify.verify import CheckResult, verify
 from patchcore.cli import main
 from patchcore.engine.engine import ENGINE
 from patchcore.errors import PatchcoreError
+from patchcore.objects.extensions import Extensions
 
 
 def case(rng: random.Random) -> pc.Case:
@@ -55,6 +56,15 @@ class TestResults:
         result = only(of(pc.Replace("lib.ops:conv", the_same), pc.Check(case)))
         assert result[:4] == ("lib.conv", "case", None, "agrees")
         assert (result.forward_error, result.gradient_error, result.message) == (0.0, None, "")
+
+    def test_the_patch_is_applied_with_what_plugins_bring(self) -> None:
+        def refuse(*args: Any) -> None:
+            raise pc.DeclarationError("refused by a guard")
+
+        patch = of(pc.Replace("lib.ops:conv", the_same), pc.Check(case))
+        result = only(patch, extensions=Extensions(guards=[refuse]))
+        assert result.status == "failed"
+        assert "refused by a guard" in result.message
 
     def test_another_result_differs_and_says_where(self) -> None:
         result = only(of(pc.Replace("lib.ops:conv", another), pc.Check(case)))
