@@ -21,9 +21,8 @@ import patchcore
 from examples.mmdet_training.dataset import make_dataset
 from examples.mmdet_training.detectors import DETECTORS
 from examples.mmdet_training.training import IMAGE_SIZE, IMAGES, train
-from patchcore import cli
-from patchcore.builtin.call.snapshot import Snapshot
-from patchcore.errors import did_you_mean
+from patchcore.plugin import Snapshot, did_you_mean
+from patchcore.plugin import main as run_command
 
 LIBRARIES = ("torch", "numpy", "mmengine", "mmcv", "mmdet")
 
@@ -41,7 +40,7 @@ def main(argv: Optional[list[str]] = None) -> int:
 
     with npu_emulator.install(device=False), tempfile.TemporaryDirectory() as folder:
         headline("What would happen here: patchcore list")
-        cli.main(["list"])
+        run_command(["list"])
 
         data, work = Path(folder, "data"), Path(folder, "work")
         make_dataset(data, IMAGES, IMAGE_SIZE, options.seed)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from patchcore.declare.changes import Change
-from patchcore.declare.target import Item, Target
+from patchcore import Target
+from patchcore.plugin import Change, Item
 
 
 class SetEnvironment(Change):

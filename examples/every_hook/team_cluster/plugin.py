@@ -41,7 +41,7 @@ def register_patches(settings: pc.Settings) -> list[pc.Patch]:
 @pc.hookimpl
 def register_settings() -> list[pc.Setting]:
     """Let users set the number of threads and the plugins they trust, in any source of settings."""
-    from patchcore.settings import check_names
+    from patchcore.plugin import check_names
 
     threads = pc.Setting("threads", _check_threads, affects_patches=True)
     return [threads, pc.Setting("trusted", check_names, default=())]
@@ -212,14 +212,14 @@ def register_commands(subparsers: Any) -> None:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    from patchcore.cli.options import add_selection
+    from patchcore.plugin import add_selection
 
     add_selection(parser)
     parser.set_defaults(command=_print_contacts)
 
 
 def _print_contacts(options: argparse.Namespace) -> int:
-    from patchcore.cli.options import patcher_from
+    from patchcore.plugin import patcher_from
 
     print("\n".join(_contacts(patcher_from(options).plugins)))
     return 0
@@ -237,7 +237,7 @@ def advise(name: str, command: str) -> Optional[str]:
 @pc.hookimpl
 def register_run_options(parser: argparse.ArgumentParser) -> None:
     """Add two options that set settings, and one that only :func:`configure_run` reads."""
-    from patchcore.cli.options import SETTING
+    from patchcore.plugin import SETTING
 
     group = parser.add_argument_group("cluster")
     group.add_argument("--threads", dest=f"{SETTING}threads", metavar="N", help="threads of pointcloud")

@@ -7,12 +7,7 @@ import sys
 from types import ModuleType
 from typing import Optional
 
-from patchcore.declare.slots import ItemSlot
-from patchcore.engine.application import Application, ChangeState
-from patchcore.engine.journal import Layer
-from patchcore.engine.rebinding import Moves
-from patchcore.engine.writers import Host
-from patchcore.report import APPLIED, SKIPPED
+from patchcore.plugin import APPLIED, SKIPPED, Application, ChangeState, Host, ItemSlot, Layer, Moves
 from team_cluster.environment import SetEnvironment
 
 

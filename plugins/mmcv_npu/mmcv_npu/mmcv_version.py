@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Optional, Union
 import patchcore as pc
 
 if TYPE_CHECKING:
-    from patchcore.planning.plan import Plan
+    from patchcore import Plan
 
 _VERSION = "mmcv:__version__"
 _LEGACY_NAMES = ("mmcv_version", "patch_mmcv_version", "ensure_mmcv_version")
@@ -61,7 +61,7 @@ def refused_by_mmdet3d() -> Union[bool, pc.Skip]:
 
 
 def _real_version() -> Optional[str]:
-    from patchcore.planning.distributions import version_of, version_of_provider
+    from patchcore.plugin import version_of, version_of_provider
 
     loaded = getattr(sys.modules.get("mmcv"), "__version__", None)
     return loaded or version_of("mmcv") or version_of("mmcv-full") or version_of_provider("mmcv")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Optional
 
 import patchcore as pc
 from mmcv_npu.multi_scale_deformable_attention import MOST_CHANNELS, MOST_HEADS
-from patchcore.settings import check_path
+from patchcore.plugin import check_path
 
 __all__ = ["SETTING", "Declared", "declared", "remarks_on", "with_model"]
 

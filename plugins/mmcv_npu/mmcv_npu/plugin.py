@@ -26,7 +26,8 @@ from mmcv_npu import (
 )
 
 if TYPE_CHECKING:
-    from patchcore.planning.plan import Plan, PlannedPatch
+    from patchcore import Plan
+    from patchcore.plugin import PlannedPatch
     from patchcore_torch import TrainingLoop
 
 PATCHES = (

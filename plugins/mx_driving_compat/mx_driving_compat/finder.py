@@ -10,8 +10,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Optional
 
-from patchcore.errors import SettingsError
-from patchcore.objects.modules import StubSpec, ask_finders, namespace
+from patchcore import SettingsError
+from patchcore.plugin import StubSpec, ask_finders, namespace
 
 if TYPE_CHECKING:
     from mx_driving_compat.run.transfer import Transfer

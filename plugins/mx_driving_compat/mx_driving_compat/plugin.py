@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Optional, Union
 
-from patchcore import Skip, hookimpl, install_command
-from patchcore.builtin.run.compat import Compat
-from patchcore.errors import SettingsError
-from patchcore.planning.distributions import version_of
+from patchcore import SettingsError, Skip, hookimpl, install_command
+from patchcore.plugin import Compat, version_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from patchcore.builtin.new.about import About
-    from patchcore.builtin.new.names import Names
-    from patchcore.builtin.new.source import PluginSource
-    from patchcore.patcher import Patcher
+    from patchcore import Patcher
+    from patchcore.plugin import About, Names, PluginSource
 
 __all__ = ["advise", "read_plugin_source", "register_compat"]
 

@@ -12,8 +12,7 @@ import sys
 from types import FunctionType
 from typing import Any, Optional
 
-from patchcore.objects.modules import find_module, namespace
-from patchcore.planning.distributions import version_of, version_of_provider
+from patchcore.plugin import find_module, namespace, version_of, version_of_provider
 
 __all__ = ["check_version", "get_version", "is_mmcv_v1x", "is_mmcv_v2x", "mmcv_version"]
 

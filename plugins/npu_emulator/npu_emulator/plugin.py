@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 import patchcore as pc
-from patchcore.objects.printable import counted
+from patchcore.plugin import counted
 
 OPTION = "--emulate-npu"
 

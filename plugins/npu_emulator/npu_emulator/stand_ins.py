@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, Optional
 
 from npu_emulator.errors import RealLibraryError
-from patchcore.objects.modules import StubSpec
+from patchcore.plugin import StubSpec
 
 __all__ = ["StandIn", "StandInFinder"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from patchcore.objects.printable import counted
+from patchcore.plugin import counted
 
 __all__ = ["emulated_npu"]
 

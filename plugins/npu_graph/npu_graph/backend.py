@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from patchcore.errors import SettingsError
+from patchcore import SettingsError
 
 if TYPE_CHECKING:
     import torch

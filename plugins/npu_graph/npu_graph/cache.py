@@ -25,7 +25,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-from patchcore.builtin.files import private_folder, refuse_shared, write_whole
+from patchcore.plugin import private_folder, refuse_shared, write_whole
 
 __all__ = ["BUILT", "HIT", "LOCK", "MANIFEST", "REBUILT", "Cache", "Entry", "in_use", "key_of"]
 

@@ -11,12 +11,8 @@ from typing import Any, Optional
 from npu_graph.housekeeping import Removal, StoredKernel, older_than, remove, stored, vendors_in
 from npu_graph.options import CACHE_DIR, CACHE_MAX_MB, cache_folder, cache_limit
 from npu_graph.registry import vendors
-from patchcore.builtin.files import UntrustedPath, refuse_shared
-from patchcore.builtin.rows import print_table
-from patchcore.cli import FINDINGS, OK
-from patchcore.cli.output import print_json
-from patchcore.errors import SettingsError, did_you_mean
-from patchcore.objects.printable import counted
+from patchcore import SettingsError
+from patchcore.plugin import FINDINGS, OK, UntrustedPath, counted, did_you_mean, print_json, print_table, refuse_shared
 
 __all__ = ["add_action", "cache"]
 

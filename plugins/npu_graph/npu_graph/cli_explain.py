@@ -12,14 +12,20 @@ from typing import Any
 
 from npu_graph.explaining import Explanation, explain_program
 from npu_graph.recording import EAGER, HOST, GraphRecord
-from patchcore.builtin.files import write_whole
-from patchcore.builtin.html import TablesPage, TextTable, need_jinja
-from patchcore.builtin.rows import print_table
-from patchcore.builtin.run.logs import log_to_stderr
-from patchcore.cli import FINDINGS, OK
-from patchcore.cli.output import print_json, print_line
-from patchcore.errors import SettingsError
-from patchcore.objects.printable import counted
+from patchcore import SettingsError
+from patchcore.plugin import (
+    FINDINGS,
+    OK,
+    TablesPage,
+    TextTable,
+    counted,
+    log_to_stderr,
+    need_jinja,
+    print_json,
+    print_line,
+    print_table,
+    write_whole,
+)
 
 __all__ = ["add_action", "explain", "make_page"]
 

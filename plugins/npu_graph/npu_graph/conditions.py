@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable
 
 from npu_graph.vendor import Answer
-from patchcore.declare.changes import Skip
+from patchcore import Skip
 
 if TYPE_CHECKING:
     from npu_graph.operations.subgraph import Operation

@@ -15,7 +15,7 @@ FallbackWarning       a vendor stands in for one that is not usable here
 
 from __future__ import annotations
 
-from patchcore.errors import PatchcoreError
+from patchcore import PatchcoreError
 
 __all__ = [
     "CompileError",

@@ -17,7 +17,7 @@ from typing import Any, Optional
 import patchcore as pc
 from npu_graph.backend import Backend
 from npu_graph.recording import GraphRecord, records
-from patchcore.errors import SettingsError
+from patchcore import SettingsError
 
 __all__ = ["Explanation", "GraphBreak", "Recompilation", "explain_program"]
 

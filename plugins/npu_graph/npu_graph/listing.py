@@ -8,10 +8,8 @@ from typing import Any, Optional
 from npu_graph.backend import Backend
 from npu_graph.recording import GraphRecord
 from npu_graph.registry import contributed, obstacle
-from patchcore.objects.printable import counted
-from patchcore.planning.provenance import Provenance
-from patchcore.plugins import Plugins
-from patchcore.report import Section
+from patchcore import Section
+from patchcore.plugin import Plugins, Provenance, counted
 
 __all__ = ["list_vendors", "summarize"]
 

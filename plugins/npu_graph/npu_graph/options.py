@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
-from patchcore.builtin.files import user_cache
-from patchcore.errors import SettingsError, did_you_mean
+from patchcore import SettingsError
+from patchcore.plugin import did_you_mean, user_cache
 
 if TYPE_CHECKING:
     from npu_graph.vendor import Vendor

@@ -8,7 +8,7 @@ from typing import Any
 
 import patchcore as pc
 from npu_graph.vendor import Vendor
-from patchcore.plugins import Plugins
+from patchcore.plugin import Plugins
 
 
 @pc.hookimpl

@@ -13,10 +13,8 @@ from npu_graph.errors import FallbackWarning, UnknownVendor, VendorUnavailable
 from npu_graph.options import FALLBACK, Fallback
 from npu_graph.schemas import check_conversion
 from npu_graph.vendor import Vendor, answer
-from patchcore.errors import did_you_mean
-from patchcore.planning.provenance import Provenance
-from patchcore.plugins import Plugins
-from patchcore.settings import Settings
+from patchcore import Settings
+from patchcore.plugin import Plugins, Provenance, did_you_mean
 
 __all__ = ["Choice", "Contributed", "Vendors", "contributed", "obstacle", "use", "vendors"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from patchcore.errors import DeclarationError, did_you_mean
-from patchcore.objects.generated import signature_of
+from patchcore import DeclarationError
+from patchcore.plugin import did_you_mean, signature_of
 
 __all__ = ["check_conversion"]
 

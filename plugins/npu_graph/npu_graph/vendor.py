@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
 
-from patchcore.declare.changes import Skip
-from patchcore.errors import DeclarationError
-from patchcore.objects.generated import signature_of
-from patchcore.objects.printable import counted
+from patchcore import DeclarationError, Skip
+from patchcore.plugin import counted, signature_of
 
 if TYPE_CHECKING:
     import torch

@@ -18,7 +18,7 @@ import weakref
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Callable
 
-from patchcore.objects.modules import executed_module, qualified_name
+from patchcore.plugin import executed_module, qualified_name
 from patchcore_torch import caches, later, overrides, private_torch
 
 __all__ = ["mark"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from patchcore.hookspecs import hookspec
+from patchcore import hookspec
 
 if TYPE_CHECKING:
     from patchcore_torch.training.loops import TrainingLoop

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Callable
 
-from patchcore.objects.modules import executed_module
+from patchcore.plugin import executed_module
 
 __all__ = ["catch_up", "do", "waiting"]
 

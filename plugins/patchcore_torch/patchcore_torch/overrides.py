@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Callable, Optional
 
-from patchcore.objects.modules import closed_over
+from patchcore.plugin import closed_over
 from patchcore_torch import later, private_torch
 
 __all__ = ["handover", "takes_part"]

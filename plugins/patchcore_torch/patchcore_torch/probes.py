@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from patchcore.builtin.doctor.probe import PATIENCE, PYTHON, Probe, Sight, in_python, look
-from patchcore.objects.modules import find_module
+from patchcore.plugin import PATIENCE, PYTHON, Probe, Sight, find_module, in_python, look
 
 __all__ = ["probes"]
 

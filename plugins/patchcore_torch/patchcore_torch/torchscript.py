@@ -131,7 +131,7 @@ def _name(function: Any) -> str:
 
 def _described(function: Any) -> str:
     """The place of ``function`` and the patches that put it there."""
-    from patchcore.engine.engine import ENGINE
+    from patchcore.plugin import ENGINE
 
     found = ENGINE.journal.behind(function)
     if not found:

@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import patchcore as pc
-from patchcore.declare.changes import SlotChange
-from patchcore.declare.slots import Slot
-from patchcore.objects.modules import ABSENT
+from patchcore.plugin import ABSENT, Slot, SlotChange
 
 NAME = "torch.internal_format"
 ALLOW = "allow"

@@ -28,7 +28,7 @@ from torch_npu_patches.migrate import hookspecs
 from torch_npu_patches.ops import run_options
 
 if TYPE_CHECKING:
-    from patchcore.planning.plan import Plan
+    from patchcore import Plan
 
 PATCHES = (
     collections_compat.COLLECTIONS_COMPAT,

@@ -6,7 +6,7 @@ each name up (tests/integration/test_private_names_of_torch.py).
 
 from __future__ import annotations
 
-from patchcore.objects.private_names import reader
+from patchcore.plugin import reader
 
 #: Where each name is, by the name that this module has for it.
 NAMES = {

@@ -10,7 +10,7 @@ from torch_npu_patches.transfer_to_npu.devices import NPU
 from torch_npu_patches.transfer_to_npu.groups import PREFIX
 
 if TYPE_CHECKING:
-    from patchcore.planning.plan import Plan
+    from patchcore import Plan
 
 __all__ = ["describe_missing_backend"]
 

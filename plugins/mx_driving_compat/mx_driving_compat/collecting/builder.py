@@ -7,7 +7,7 @@ from mx_driving_compat.collecting.patcher import Patcher
 from mx_driving_compat.collecting.requests import TrainingRequests
 from mx_driving_compat.patches.by_hand import LegacyPatchWrapper
 from mx_driving_compat.predefined.classes import DEFAULT, function_of
-from patchcore.errors import DeclarationError
+from patchcore import DeclarationError
 
 __all__ = ["LegacyPatcherBuilder", "PatcherBuilder", "default_patcher_builder"]
 

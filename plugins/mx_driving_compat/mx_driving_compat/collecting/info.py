@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from mx_driving_compat.collecting.selection import Selection
 from mx_driving_compat.patches.application import Standing
 from mx_driving_compat.patches.base import BasePatch
-from patchcore.objects.printable import counted
-from patchcore.report import APPLIED, PENDING, SKIPPED
+from patchcore.plugin import APPLIED, PENDING, SKIPPED, counted
 
 __all__ = ["info_text"]
 

@@ -17,7 +17,7 @@ from mx_driving_compat.patches.base import BasePatch
 from mx_driving_compat.predefined import catalogue
 from mx_driving_compat.predefined.changes import units_of
 from mx_driving_compat.predefined.classes import ALL, InternalFormat, TransferToNpu, torch_npu_transferred
-from patchcore.patcher import Patcher as CorePatcher
+from patchcore import Patcher as CorePatcher
 
 __all__ = ["LISTENERS", "Listener", "Patcher", "replace_with"]
 

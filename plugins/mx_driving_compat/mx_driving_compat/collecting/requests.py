@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional, TypeVar
 
 from mx_driving_compat.predefined.training import Training
-from patchcore.errors import SettingsError
+from patchcore import SettingsError
 
 __all__ = ["TrainingRequests"]
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, Optional, Union
 
 from mx_driving_compat.patches.base import BasePatch
 from mx_driving_compat.patches.group import Patch
-from patchcore.errors import DeclarationError, did_you_mean
+from patchcore import DeclarationError
+from patchcore.plugin import did_you_mean
 
 __all__ = ["Chosen", "PatchClass", "Selection"]
 

@@ -12,11 +12,8 @@ from typing import Any, NamedTuple, Optional, Union
 from mx_driving_compat.messages.results import PatchStatus
 from mx_driving_compat.patches.application import Run, Unit
 from mx_driving_compat.patches.paths import is_stub
-from patchcore.builtin.imports.changes import InjectImport, ReplaceImport, StubImport
-from patchcore.declare.changes import Change, Literal
-from patchcore.declare.patch import Patch
-from patchcore.errors import DeclarationError, describe_error
-from patchcore.objects.modules import find_module, lineage, missing_ancestor
+from patchcore import DeclarationError, InjectImport, Literal, Patch, ReplaceImport, StubImport
+from patchcore.plugin import Change, describe_error, find_module, lineage, missing_ancestor
 
 __all__ = ["ImportControl", "Replacement"]
 

@@ -16,8 +16,8 @@ from types import CodeType, FunctionType
 from typing import Any, Callable, Optional, Union
 
 from mx_driving_compat.messages.logger import patcher_logger
-from patchcore.errors import DeclarationError, describe_error, did_you_mean
-from patchcore.objects.binding import copy_metadata
+from patchcore import DeclarationError
+from patchcore.plugin import copy_metadata, describe_error, did_you_mean
 
 __all__ = ["with_imports"]
 

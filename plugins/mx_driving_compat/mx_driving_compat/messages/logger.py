@@ -17,9 +17,9 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional
 
+import patchcore
 from mx_driving_compat.messages.summary import PatchInfo, SummaryConfig, summary_text
-from patchcore import errors
-from patchcore.process import process_rank
+from patchcore.plugin import did_you_mean, process_rank
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -47,7 +47,7 @@ _LEVELS = {"debug": 10, "info": _INFO, "warning": 30, "error": 40}
 _ACTIONS = (*_LEVELS, "exception", "exit", "silent")
 
 
-class PatchError(errors.PatchError):
+class PatchError(patchcore.PatchError):
     """Raised for an event whose action is ``exception``, such as a patch that failed."""
 
 
@@ -307,8 +307,8 @@ def _no_events() -> dict[str, list[Any]]:
 
 def _policy(event: str, action: str) -> EventPolicy:
     if action not in _ACTIONS:
-        raise errors.SettingsError(
-            f"{event}={action!r} is not an action{errors.did_you_mean(str(action), _ACTIONS)}; "
+        raise patchcore.SettingsError(
+            f"{event}={action!r} is not an action{did_you_mean(str(action), _ACTIONS)}; "
             f"expected one of {', '.join(_ACTIONS)}"
         )
     # the modes besides "log" have the names of their actions

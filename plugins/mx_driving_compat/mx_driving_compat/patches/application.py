@@ -11,20 +11,25 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 from mx_driving_compat.messages.logger import LOGGER_NAME, patcher_logger
 from mx_driving_compat.messages.results import PatchStatus
 from mx_driving_compat.patches.paths import TABLES
-from patchcore import Context
-from patchcore.declare.changes import Skip
-from patchcore.declare.declaration import Declaration
-from patchcore.declare.patch import ANY, Patch
-from patchcore.declare.target import Target
-from patchcore.errors import PatchError, TargetNotFound, UnknownName, describe_error
-from patchcore.hookspecs import hookimpl
-from patchcore.patcher import Patcher
-from patchcore.planning.plan import Candidate, select
-from patchcore.planning.provenance import LOCAL, Provenance
-from patchcore.plugins import Plugins
-from patchcore.report import APPLIED, FAILED, PENDING, SKIPPED, ChangeRecord, PatchRecord
-from patchcore.settings import Choice, Settings
-from patchcore.stdlib import add_own
+from patchcore import Context, Patch, Patcher, PatchError, Settings, Skip, Target, TargetNotFound, UnknownName, hookimpl
+from patchcore.plugin import (
+    ANY,
+    APPLIED,
+    FAILED,
+    LOCAL,
+    PENDING,
+    SKIPPED,
+    Candidate,
+    ChangeRecord,
+    Choice,
+    Declaration,
+    PatchRecord,
+    Plugins,
+    Provenance,
+    add_own,
+    describe_error,
+    select,
+)
 
 __all__ = ["Ordered", "Outcome", "Run", "Standing", "Unit", "revert_with_run", "runs"]
 

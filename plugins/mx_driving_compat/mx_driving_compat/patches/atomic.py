@@ -11,9 +11,8 @@ from mx_driving_compat.patches.application import Unit
 from mx_driving_compat.patches.base import SinglePatch, agrees, core_patch
 from mx_driving_compat.patches.changes import SetAttribute
 from mx_driving_compat.patches.paths import Libraries, import_module, is_there, object_at
-from patchcore.declare.changes import Skip
-from patchcore.errors import DeclarationError, TargetNotFound
-from patchcore.objects.modules import executed_module
+from patchcore import DeclarationError, Skip, TargetNotFound
+from patchcore.plugin import executed_module
 
 __all__ = ["AtomicPatch"]
 

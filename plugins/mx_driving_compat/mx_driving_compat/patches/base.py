@@ -12,12 +12,9 @@ from mx_driving_compat.messages.results import PatchResult, PatchStatus
 from mx_driving_compat.patches.application import Ordered, Outcome, Run, Unit
 from mx_driving_compat.patches.mentions import mentioned_packages
 from mx_driving_compat.patches.paths import Libraries
-from patchcore.builtin.call.change import Call
-from patchcore.declare.changes import Change
-from patchcore.declare.patch import Patch as CorePatch
-from patchcore.errors import DeclarationError, PatchcoreError, describe_error
-from patchcore.objects.generated import signature_of
-from patchcore.report import APPLIED, PENDING
+from patchcore import Call, DeclarationError, PatchcoreError
+from patchcore import Patch as CorePatch
+from patchcore.plugin import APPLIED, PENDING, Change, describe_error, signature_of
 
 __all__ = ["BasePatch", "SinglePatch", "agrees", "core_patch", "result_of", "unit_of"]
 

@@ -9,9 +9,7 @@ from mx_driving_compat.patches.application import Unit
 from mx_driving_compat.patches.base import SinglePatch, core_patch
 from mx_driving_compat.patches.mentions import mentioned_packages
 from mx_driving_compat.patches.paths import Libraries, import_module, is_there
-from patchcore.builtin.call.change import Call
-from patchcore.declare.changes import Skip
-from patchcore.errors import DeclarationError
+from patchcore import Call, DeclarationError, Skip
 
 __all__ = ["LegacyPatch", "LegacyPatchWrapper", "WrappedPatch"]
 

@@ -13,17 +13,29 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from mx_driving_compat.messages.logger import patcher_logger
 from mx_driving_compat.patches.paths import Missing, locate, object_at, reference_to, target_of
-from patchcore.builtin.imports.stubs import StubModule
-from patchcore.declare.changes import Change, Register, Replace, Skip, SlotChange, resolve
-from patchcore.declare.declaration import Declaration
-from patchcore.declare.slots import ClassSlot, Slot
-from patchcore.declare.target import Target
-from patchcore.errors import DeclarationError, TargetNotFound, describe_error, did_you_mean
-from patchcore.objects import binding
-from patchcore.objects.modules import ABSENT, is_class, is_initializing
+from patchcore import DeclarationError, Register, Replace, Skip, Target, TargetNotFound
+from patchcore.plugin import (
+    ABSENT,
+    Change,
+    ClassSlot,
+    Declaration,
+    Slot,
+    SlotChange,
+    StubModule,
+    bind_like,
+    copy_metadata,
+    describe_error,
+    did_you_mean,
+    dispatch,
+    is_class,
+    is_initializing,
+    reference,
+    resolve,
+    wrapped_callable,
+)
 
 if TYPE_CHECKING:
-    from patchcore.objects.counting import Counter
+    from patchcore.plugin import Counter
 
 __all__ = ["FillStub", "RegisterProduct", "SetAttribute"]
 
@@ -108,7 +120,7 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
         return made or counts
 
     def counted(self) -> Change:
-        from patchcore.objects.counting import Counter  # for those who count
+        from patchcore.plugin import Counter  # for those who count
 
         return self.evolve(counter=Counter(branches=self.runtime_check is not None and self.replacement is not None))
 
@@ -121,7 +133,7 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
         if below is not ABSENT:
             below = slot.as_own(below)
             if self.seen is not None:
-                self.seen.cell_contents = binding.wrapped_callable(below)
+                self.seen.cell_contents = wrapped_callable(below)
         replacement = self.replacement
         if replacement is None:
             return self._wrapped(below, slot)
@@ -130,11 +142,11 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
         except (ImportError, TargetNotFound) as error:
             return Skip(f"replacement not found: {describe_error(error)}")
         if self.replacement_wrapper is not None:
-            replacement = _call("replacement_wrapper", self.replacement_wrapper, binding.reference(replacement))
+            replacement = _call("replacement_wrapper", self.replacement_wrapper, reference(replacement))
         in_class = isinstance(slot, ClassSlot)
-        if self.runtime_check is not None and callable(binding.wrapped_callable(below)):
+        if self.runtime_check is not None and callable(wrapped_callable(below)):
             return _choose(below, replacement, guarded(self.runtime_check, slot.name), in_class, self.counter)
-        return self.count(binding.bind_like(below, replacement, in_class=in_class), slot)
+        return self.count(bind_like(below, replacement, in_class=in_class), slot)
 
     def _wrapped(self, below: Any, slot: Slot) -> Any:
         assert self.target_wrapper is not None
@@ -142,7 +154,7 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
             return Skip("original not found for target_wrapper")
         original = below.__func__ if isinstance(below, (staticmethod, classmethod)) else below
         value = _call("target_wrapper", self.target_wrapper, original)
-        return self.count(binding.bind_like(below, value, in_class=isinstance(slot, ClassSlot)), slot)
+        return self.count(bind_like(below, value, in_class=isinstance(slot, ClassSlot)), slot)
 
 
 class FillStub(SlotChange):
@@ -219,15 +231,15 @@ def _call(what: str, function: Callable[..., Any], *args: Any) -> Any:
 def _choose(
     below: Any, replacement: Any, decides: Callable[..., Any], in_class: bool, counter: Optional[Counter]
 ) -> Any:
-    if not callable(binding.wrapped_callable(replacement)):
-        return binding.bind_like(below, replacement, in_class=in_class)
+    if not callable(wrapped_callable(replacement)):
+        return bind_like(below, replacement, in_class=in_class)
     if not is_class(below):
-        return binding.dispatch(below, replacement, decides, in_class=in_class, counter=counter)
+        return dispatch(below, replacement, decides, in_class=in_class, counter=counter)
 
     def choose(*args: Any, **kwargs: Any) -> Any:  # as in mx_driving.patcher, a function replaces the class
         return (replacement if decides(*args, **kwargs) else below)(*args, **kwargs)
 
-    return binding.copy_metadata(choose, below)
+    return copy_metadata(choose, below)
 
 
 def guarded(check: Callable[..., Any], name: str) -> Callable[..., Any]:

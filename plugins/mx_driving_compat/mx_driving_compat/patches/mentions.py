@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from patchcore.objects.modules import module_file
+from patchcore.plugin import module_file
 
 __all__ = ["mentioned_packages"]
 

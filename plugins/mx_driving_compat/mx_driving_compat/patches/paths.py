@@ -10,12 +10,20 @@ from collections.abc import Callable, MutableMapping
 from types import ModuleType
 from typing import Any, Optional
 
-from patchcore.builtin.imports.stubs import StubModule
-from patchcore.declare.changes import resolve
-from patchcore.declare.slots import NamespaceSlot, Slot, slot_of
-from patchcore.declare.target import Item, Target
-from patchcore.errors import TargetError, did_you_mean
-from patchcore.objects.modules import ABSENT, StubSpec, executed_module, find_module
+from patchcore import Target, TargetError
+from patchcore.plugin import (
+    ABSENT,
+    Item,
+    NamespaceSlot,
+    Slot,
+    StubModule,
+    StubSpec,
+    did_you_mean,
+    executed_module,
+    find_module,
+    resolve,
+    slot_of,
+)
 
 __all__ = [
     "TABLES",

@@ -9,9 +9,8 @@ from mx_driving_compat.patches.application import Unit
 from mx_driving_compat.patches.base import SinglePatch, agrees, core_patch
 from mx_driving_compat.patches.changes import RegisterProduct
 from mx_driving_compat.patches.paths import TABLES, Libraries, import_module, is_there, object_at
-from patchcore.declare.changes import Skip
-from patchcore.declare.registries import find_table
-from patchcore.errors import TargetNotFound
+from patchcore import Skip, TargetNotFound
+from patchcore.plugin import find_table
 
 __all__ = ["RegistryPatch"]
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from patchcore.patcher import Patcher
-from patchcore.planning.plan import Candidate
-from patchcore.plugins import Plugins
-from patchcore.settings import Settings
+from patchcore import Patcher, Settings
+from patchcore.plugin import Candidate, Plugins
 
 __all__ = ["Catalogue", "load"]
 

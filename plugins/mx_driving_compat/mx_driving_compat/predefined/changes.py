@@ -18,13 +18,9 @@ from mx_driving_compat.patches.changes import FillStub, guarded
 from mx_driving_compat.patches.group import Patch
 from mx_driving_compat.patches.paths import Libraries, dotted, import_module, is_stub
 from mx_driving_compat.predefined import catalogue
-from patchcore.declare.changes import Change, Replace, Skip, resolve
-from patchcore.declare.patch import Patch as CorePatch
-from patchcore.declare.target import Target
-from patchcore.errors import DeclarationError, TargetNotFound
-from patchcore.objects.modules import ABSENT, lineage
-from patchcore.planning.conditions import Environment
-from patchcore.planning.plan import Candidate
+from patchcore import DeclarationError, Replace, Skip, Target, TargetNotFound
+from patchcore import Patch as CorePatch
+from patchcore.plugin import ABSENT, Candidate, Change, Environment, lineage, resolve
 
 __all__ = ["PluginChange", "Predefined", "apply_units", "units_of"]
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from mx_driving_compat.patches.application import Run, Unit
-from patchcore.builtin.imports.changes import WhileImporting
-from patchcore.declare.changes import Literal, Replace
-from patchcore.declare.patch import Patch
-from patchcore.errors import SettingsError
+from patchcore import Literal, Patch, Replace, SettingsError, WhileImporting
 
 __all__ = ["ensure_mmcv_version", "patch_mmcv_version"]
 

@@ -10,8 +10,8 @@ from mx_driving_compat.messages.results import PatchResult, PatchStatus
 from mx_driving_compat.patches.application import revert_with_run
 from mx_driving_compat.patches.base import BasePatch
 from mx_driving_compat.predefined import catalogue
-from patchcore.patcher import Patcher
-from patchcore.settings import Choice
+from patchcore import Patcher
+from patchcore.plugin import Choice
 
 __all__ = ["Training", "TrainingLoops", "loops_builder", "loops_function"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Union
 
 import patchcore
-from patchcore.errors import DeclarationError
+from patchcore import DeclarationError
 
 __all__ = ["Code", "Construction", "Migration", "PatchDeclaration", "Provided", "Remark", "problem_of"]
 

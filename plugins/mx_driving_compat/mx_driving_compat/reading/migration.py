@@ -17,7 +17,7 @@ from mx_driving_compat.reading.declarations import Construction, Migration, Patc
 from mx_driving_compat.reading.output.replacements import rewrite_imports, with_functions
 from mx_driving_compat.reading.output.settings import settings_lines
 from mx_driving_compat.reading.program.source import Source, line_of
-from patchcore.builtin.new.names import Names
+from patchcore.plugin import Names
 
 __all__ = ["read_migration"]
 

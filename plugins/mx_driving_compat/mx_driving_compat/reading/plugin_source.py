@@ -9,9 +9,7 @@ from typing import Union
 from mx_driving_compat.reading.declarations import Migration, Remark
 from mx_driving_compat.reading.migration import read_migration
 from mx_driving_compat.reading.output.project import migrated_project
-from patchcore.builtin.new.about import About
-from patchcore.builtin.new.names import Names
-from patchcore.builtin.new.source import PluginSource, Table
+from patchcore.plugin import About, Names, PluginSource, Table
 
 __all__ = ["plugin_source"]
 

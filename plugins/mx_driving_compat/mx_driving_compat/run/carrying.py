@@ -25,11 +25,9 @@ from mx_driving_compat.collecting.patcher import LISTENERS, Patcher
 from mx_driving_compat.patches.application import Run, Unit
 from mx_driving_compat.patches.base import BasePatch
 from mx_driving_compat.predefined.changes import PluginChange, Predefined
-from patchcore.builtin.call.change import Call
-from patchcore.declare.changes import Wrap
-from patchcore.declare.patch import Patch as CorePatch
-from patchcore.errors import describe_error
-from patchcore.objects.printable import counted
+from patchcore import Call, Wrap
+from patchcore import Patch as CorePatch
+from patchcore.plugin import counted, describe_error
 
 __all__ = ["RECIPES", "begin", "left_behind"]
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from mx_driving_compat import install
-from patchcore.hookspecs import hookimpl
-from patchcore.objects.printable import counted
-from patchcore.patcher import Patcher
-from patchcore.report import FAILED, PatchRecord, Report, Section
+from patchcore import Patcher, Report, Section, hookimpl
+from patchcore.plugin import FAILED, PatchRecord, counted
 
 __all__ = ["take_part"]
 

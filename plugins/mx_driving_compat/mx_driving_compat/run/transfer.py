@@ -14,13 +14,8 @@ from mx_driving_compat.collecting.patcher import LISTENERS, Patcher
 from mx_driving_compat.patches.application import Run, Unit
 from mx_driving_compat.predefined import catalogue
 from mx_driving_compat.predefined.classes import TransferToNpu, torch_npu_transferred
-from patchcore.declare.changes import Change
-from patchcore.declare.patch import Patch
-from patchcore.declare.target import Target
-from patchcore.engine.application import Application, ChangeState
-from patchcore.engine.engine import Engine
-from patchcore.engine.rebinding import Moves
-from patchcore.report import APPLIED
+from patchcore import Patch, Target
+from patchcore.plugin import APPLIED, Application, Change, ChangeState, Engine, Moves
 
 __all__ = ["Applier", "OnImportOfTorch", "Transfer"]
 

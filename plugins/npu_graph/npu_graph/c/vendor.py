@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Union
 
 from npu_graph.vendor import Answer, Vendor
-from patchcore.declare.changes import Skip
+from patchcore import Skip
 
 if TYPE_CHECKING:
     import torch

@@ -15,7 +15,7 @@ from npu_graph.conformance.comparison import Tolerances, compare, describe
 from npu_graph.pipeline import compile_graph
 from npu_graph.recording import EAGER, GraphRecord, records
 from npu_graph.vendor import Vendor
-from patchcore.errors import describe_error
+from patchcore.plugin import describe_error
 
 __all__ = ["Batch", "Finding"]
 

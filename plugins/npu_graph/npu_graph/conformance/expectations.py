@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Optional
 
 from npu_graph.conformance.cases import EVERY, Case
-from patchcore.errors import SettingsError, did_you_mean
+from patchcore import SettingsError
+from patchcore.plugin import did_you_mean
 
 __all__ = ["Expected", "parse_expected"]
 

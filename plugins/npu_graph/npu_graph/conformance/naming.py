@@ -9,7 +9,7 @@ from npu_graph.backend import Backend
 from npu_graph.errors import UnknownVendor
 from npu_graph.listing import BACKENDS
 from npu_graph.registry import vendors
-from patchcore.errors import did_you_mean
+from patchcore.plugin import did_you_mean
 
 __all__ = ["find_backend"]
 

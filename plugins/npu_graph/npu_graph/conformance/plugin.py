@@ -15,8 +15,8 @@ import patchcore as pc
 from npu_graph.conformance import hookspecs
 from npu_graph.conformance.naming import find_backend
 from npu_graph.errors import UnknownVendor
-from patchcore.errors import PatchcoreError
-from patchcore.objects.printable import counted
+from patchcore import PatchcoreError
+from patchcore.plugin import counted
 
 if TYPE_CHECKING:
     from npu_graph.conformance.suite import Suite

@@ -18,7 +18,8 @@ from npu_graph.conformance.naming import find_backend
 from npu_graph.options import CACHE_DIR
 from npu_graph.registry import vendors
 from npu_graph.vendor import Vendor
-from patchcore.errors import SettingsError, did_you_mean
+from patchcore import SettingsError
+from patchcore.plugin import did_you_mean
 
 __all__ = ["Suite", "Trial"]
 

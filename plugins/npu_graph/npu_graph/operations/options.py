@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Callable, Optional, TypeVar
 
 from npu_graph.operations.subgraph import Operation
-from patchcore.objects.generated import signature_of
+from patchcore.plugin import signature_of
 
 __all__ = ["AveragePooling", "Convolution", "Embedding", "MaxPooling", "NearestUpsampling", "with_options"]
 

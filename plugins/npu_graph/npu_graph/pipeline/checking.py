@@ -17,7 +17,7 @@ from npu_graph.operations.subgraph import Subgraph, TensorSpec, symbols_in
 from npu_graph.operations.values import line_of, tensors_in, value_of
 from npu_graph.options import Options
 from npu_graph.vendor import Vendor
-from patchcore.objects.printable import counted
+from patchcore.plugin import counted
 
 __all__ = ["Check", "deviation", "run_kernel"]
 

@@ -13,8 +13,8 @@ from typing import Any, Callable, Optional, Protocol
 
 import torch
 
-from patchcore.errors import PatchError, describe_error
-from patchcore.objects.modules import find_module
+from patchcore import PatchError
+from patchcore.plugin import describe_error, find_module
 from patchcore_torch import private_torch
 from patchcore_torch.markers.options import MarkerOptions
 from patchcore_torch.markers.recording import Recording

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Callable, Optional
 
 import patchcore as pc
-from patchcore.errors import did_you_mean
+from patchcore.plugin import did_you_mean
 
 __all__ = ["BACKENDS", "CATEGORY", "LEVELS", "ORDERS", "PREFIX", "VIEWS", "MarkerOptions", "from_environment"]
 

@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import patchcore as pc
-from patchcore.declare.changes import SlotChange
-from patchcore.declare.slots import Slot, find_slot
-from patchcore.objects.modules import ABSENT, find_module
+from patchcore.plugin import ABSENT, Slot, SlotChange, find_module, find_slot
 from patchcore_torch.markers import ranges as markers
 from patchcore_torch.markers.options import MarkerOptions
 

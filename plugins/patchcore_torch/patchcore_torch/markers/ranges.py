@@ -14,11 +14,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Protocol, Union
 
 import patchcore as pc
-from patchcore.errors import DeclarationError, PatchError, SettingsError, UnknownName
+from patchcore import DeclarationError, PatchError, SettingsError, UnknownName
 from patchcore_torch.markers.text import describe, parse
 
 if TYPE_CHECKING:
-    from patchcore.patcher import Patcher
+    from patchcore import Patcher
 
 __all__ = ["NAME", "OPTIONS", "Marker", "mark_call", "parse", "range", "start", "wrap"]
 
@@ -130,9 +130,8 @@ def start(backend: str = "auto", **options: Any) -> Patcher:
         SettingsError: no installed plugin has patches for markers.
         PatchError: an option is impossible, or the backend does not work here.
     """
-    from patchcore.patcher import Patcher
-    from patchcore.report import FAILED
-    from patchcore.settings import Choice, Settings
+    from patchcore import Patcher, Settings
+    from patchcore.plugin import FAILED, Choice
 
     settings = Settings.load()
     chosen = settings._replace(
@@ -168,9 +167,7 @@ def wrap(obj: Union[ModuleType, type, str], name: str = "") -> Patcher:
         DeclarationError: ``obj`` cannot be found by its name: an instance, a class inside a function.
         PatchError: there is no such function.
     """
-    from patchcore.declare.changes import Wrap
-    from patchcore.declare.patch import Patch
-    from patchcore.patcher import Patcher
+    from patchcore import Patch, Patcher, Wrap
 
     target = _target(obj, name)
     label = "".join(letter if letter.isalnum() or letter in "_.-" else "." for letter in target)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import IO, Any, Callable
 
-from patchcore.errors import PatchcoreError
+from patchcore import PatchcoreError
 
 __all__ = ["TraceError", "events"]
 

@@ -16,10 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-from patchcore.builtin.files import append
-from patchcore.errors import describe_error
-from patchcore.process import process_rank, rank_variable
-from patchcore.stderr import say
+from patchcore.plugin import append, describe_error, process_rank, rank_variable, say
 from patchcore_torch.markers.options import CATEGORY
 from patchcore_torch.markers.text import parse
 from patchcore_torch.training.ending import at_end

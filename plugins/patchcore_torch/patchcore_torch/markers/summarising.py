@@ -9,9 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable
 
-from patchcore.builtin.rows import print_table
-from patchcore.cli.output import print_json
-from patchcore.objects.printable import counted
+from patchcore.plugin import counted, print_json, print_table
 from patchcore_torch.markers.options import ORDERS, VIEWS
 from patchcore_torch.markers.reading import TraceError, events, size_of
 from patchcore_torch.markers.summary import Line, Summary

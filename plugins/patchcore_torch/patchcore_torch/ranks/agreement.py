@@ -7,8 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from patchcore.builtin.manifest import compare
-from patchcore.errors import describe_error
+from patchcore.plugin import compare, describe_error
 
 __all__ = ["NO_MANIFEST", "PATIENCE", "Store", "compare_ranks"]
 

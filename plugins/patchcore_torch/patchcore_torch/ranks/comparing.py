@@ -11,11 +11,8 @@ import time
 from typing import Any
 
 import patchcore as pc
-from patchcore.builtin.run.activation import RunError
-from patchcore.builtin.run.process_report import ProcessReport
-from patchcore.builtin.run.timeline import COMPARED, TIMELINE
-from patchcore.errors import describe_error
-from patchcore.patcher import Patcher
+from patchcore import Patcher
+from patchcore.plugin import COMPARED, TIMELINE, ProcessReport, RunError, describe_error
 
 __all__ = ["Disagreement", "compare_when_grouped"]
 

@@ -15,9 +15,8 @@ import patchcore as pc
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
-    from patchcore.builtin.doctor.probe import Probe
-    from patchcore.builtin.run.process_report import ProcessReport
-    from patchcore.patcher import Patcher
+    from patchcore import Patcher
+    from patchcore.plugin import Probe, ProcessReport
     from patchcore_torch.tensors.framework import Tensors
 
 __all__ = [

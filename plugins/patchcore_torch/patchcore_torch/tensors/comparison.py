@@ -6,7 +6,7 @@ import math
 import sys
 from typing import Any, Optional
 
-from patchcore.builtin.verify.framework import Outcome, judge
+from patchcore.plugin import Outcome, judge
 
 __all__ = ["compare_numbers", "is_tensor", "loaded_torch", "rounded"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from patchcore.builtin.verify.check import Case
-from patchcore.builtin.verify.framework import GRADIENT, Execution, Outcome, flatten
+from patchcore import Case
+from patchcore.plugin import GRADIENT, Execution, Outcome, flatten
 from patchcore_torch.tensors.comparison import is_tensor, loaded_torch
 
 __all__ = ["TensorExecution"]

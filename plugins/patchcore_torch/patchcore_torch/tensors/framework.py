@@ -6,9 +6,8 @@ import importlib
 import sys
 from typing import Any, Optional
 
-from patchcore.builtin.verify.check import Case
-from patchcore.builtin.verify.framework import CPU, Execution, Framework, Outcome
-from patchcore.errors import SettingsError
+from patchcore import Case, SettingsError
+from patchcore.plugin import CPU, Execution, Framework, Outcome
 from patchcore_torch.tensors import comparison
 from patchcore_torch.tensors.execution import TensorExecution
 

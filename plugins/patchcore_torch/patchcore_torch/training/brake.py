@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Callable
 
-from patchcore.process import process_rank
-from patchcore.stderr import say
+from patchcore.plugin import process_rank, say
 from patchcore_torch.training.ending import at_end, leave_process_groups
 
 __all__ = ["Brake", "Braked"]

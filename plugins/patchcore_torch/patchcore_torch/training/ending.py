@@ -15,10 +15,7 @@ def complain_without_steps() -> None:
 
 
 def _complain_without_steps() -> None:
-    from patchcore.builtin.run.activation import active
-    from patchcore.builtin.run.roles import MAIN, RANK, present_role
-    from patchcore.process import process_rank
-    from patchcore.stderr import say
+    from patchcore.plugin import MAIN, RANK, active, present_role, process_rank, say
     from patchcore_torch.training.steps import STEPS
 
     activation = active()

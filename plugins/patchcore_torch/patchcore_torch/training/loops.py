@@ -6,11 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Callable, Optional, Union
 
-from patchcore.declare.changes import Wrap
-from patchcore.declare.declaration import Declaration, as_tuple, check_callables
-from patchcore.declare.patch import Patch
-from patchcore.declare.target import Item, Target
-from patchcore.errors import DeclarationError
+from patchcore import DeclarationError, Patch, Target, Wrap
+from patchcore.plugin import Declaration, Item, as_tuple, check_callables
 from patchcore_torch.training.steps import CountedCall
 
 __all__ = ["LAST", "TrainingLoop", "user_loop"]

@@ -14,8 +14,7 @@ import sys
 from types import CodeType
 from typing import Any, Callable, Optional
 
-from patchcore.declare.changes import Replace, Wrap
-from patchcore.declare.patch import Patch
+from patchcore import Patch, Replace, Wrap
 from patchcore_torch.training.steps import STEPS
 
 __all__ = ["PATCHES", "after_optimizer_step", "count_class"]

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Optional, Union
 
-from patchcore.errors import SettingsError, did_you_mean
-from patchcore.process import decimal
+from patchcore import SettingsError
+from patchcore.plugin import decimal, did_you_mean
 
 __all__ = ["AUTO", "ProfilingOptions", "brake_step", "check_brake"]
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from patchcore.declare.changes import Wrap
-from patchcore.declare.patch import Patch
-from patchcore.plugins import Plugins
-from patchcore.settings import Settings
+from patchcore import Patch, Settings, Wrap
+from patchcore.plugin import Plugins
 from patchcore_torch.training import optimizers
 from patchcore_torch.training.brake import Brake
 from patchcore_torch.training.loops import LAST, TrainingLoop, user_loop

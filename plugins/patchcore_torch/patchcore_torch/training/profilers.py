@@ -11,10 +11,7 @@ import logging
 import os
 from typing import Any
 
-from patchcore.errors import describe_error
-from patchcore.objects.modules import find_module
-from patchcore.process import process_rank
-from patchcore.stderr import say
+from patchcore.plugin import describe_error, find_module, process_rank, say
 from patchcore_torch.training.options import ProfilingOptions
 
 __all__ = ["Recorder", "make_recorder"]

@@ -7,9 +7,7 @@ import os
 import socket
 from typing import Callable, Optional
 
-from patchcore.errors import describe_error
-from patchcore.process import process_rank, rank_variable
-from patchcore.stderr import say
+from patchcore.plugin import describe_error, process_rank, rank_variable, say
 from patchcore_torch.training.ending import at_end
 from patchcore_torch.training.options import ProfilingOptions, steps_text
 from patchcore_torch.training.profilers import Recorder, make_recorder

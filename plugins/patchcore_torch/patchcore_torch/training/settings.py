@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Optional, Union
 
-from patchcore.errors import DeclarationError, SettingsError
-from patchcore.settings import Choice, Setting, check_names, check_path
+from patchcore import DeclarationError, Setting, SettingsError
+from patchcore.plugin import Choice, check_names, check_path
 
 __all__ = ["SETTINGS", "add_options"]
 
@@ -25,7 +25,7 @@ _PROFILING = {
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for profiling and brake."""
-    from patchcore.cli.options import SETTING
+    from patchcore.plugin import SETTING
 
     group = parser.add_argument_group(
         "training",

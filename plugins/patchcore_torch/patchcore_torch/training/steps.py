@@ -10,7 +10,7 @@ import threading
 import weakref
 from typing import Any, Callable, Optional
 
-from patchcore.declare.declaration import Declaration
+from patchcore.plugin import Declaration
 
 __all__ = ["STEPS", "CountedCall", "Steps", "after_step"]
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from patchcore.objects.generated import signature_of
+from patchcore.plugin import signature_of
 
 __all__ = ["main"]
 

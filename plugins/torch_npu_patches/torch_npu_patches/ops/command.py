@@ -11,15 +11,18 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Optional
 
-from patchcore.builtin.command_line import print_problems
-from patchcore.builtin.files import write_whole
-from patchcore.builtin.html import need_jinja
-from patchcore.builtin.rows import print_table, print_text
-from patchcore.cli import options as shared
-from patchcore.cli.output import print_json
-from patchcore.declare.changes import Replace
-from patchcore.errors import SettingsError
-from patchcore.planning.plan import Plan
+from patchcore import Plan, Replace, SettingsError
+from patchcore.plugin import (
+    add_format,
+    add_selection,
+    need_jinja,
+    patcher_from,
+    print_json,
+    print_problems,
+    print_table,
+    print_text,
+    write_whole,
+)
 from torch_npu_patches.ops import printing
 from torch_npu_patches.ops.judging import MISSING, Comparison, Trace, judge
 from torch_npu_patches.ops.running import Program, npu_options, run
@@ -49,8 +52,8 @@ def add_parser(subparsers: Any) -> None:
         epilog="Options of the program come after its name. If a function has a parameter device, it gets cpu or npu.",
         allow_abbrev=False,
     )
-    shared.add_selection(parser)
-    shared.add_format(parser)
+    add_selection(parser)
+    add_format(parser)
     parser.add_argument(
         "--torch-npu", metavar="VERSION", help="compare with this release (default: that for torch here)"
     )
@@ -80,7 +83,7 @@ def main(options: argparse.Namespace) -> int:
         need_jinja("patchcore ops --html")
         if not options.html.absolute().parent.is_dir():
             raise SettingsError(f"--html {options.html}: there is no directory {options.html.absolute().parent}")
-    patcher = shared.patcher_from(options, start=program.folder)
+    patcher = patcher_from(options, start=program.folder)
     table = Table.read(choose(options.torch_npu, _torch_version()))
     comparison = _trace(options, program, table, patcher.plan())
     if options.html is not None:

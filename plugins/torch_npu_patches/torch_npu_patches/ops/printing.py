@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from patchcore.builtin.html import TablesPage, TextTable
-from patchcore.objects.printable import counted
+from patchcore.plugin import TablesPage, TextTable, counted
 from torch_npu_patches.ops.judging import ELSEWHERE, HANDLED, MISSING, SUPPORTED, UNKNOWN, Comparison, Row
 from torch_npu_patches.ops.phases import PHASES
 from torch_npu_patches.ops.records import OTHERS

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
-from patchcore.builtin.files import write_whole
+from patchcore.plugin import write_whole
 
 __all__ = ["OTHERS", "OperatorRecord", "ProcessTrace", "count", "merge", "read_processes"]
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Optional
 
 import patchcore as pc
-from patchcore.builtin.run.program import find_command
-from patchcore.errors import SettingsError
-from patchcore.objects.modules import find_module
+from patchcore import SettingsError
+from patchcore.plugin import find_command, find_module
 from torch_npu_patches.ops.judging import Trace
 from torch_npu_patches.ops.records import merge, read_processes
 from torch_npu_patches.ops.tracing import Request

@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 from packaging.version import Version
 
-from patchcore.errors import SettingsError
+from patchcore import SettingsError
 
 __all__ = ["COMPOSITE", "FALLBACK", "KERNEL", "Table", "available", "choose", "excluded_dtypes"]
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
 
 import patchcore as pc
-from patchcore.builtin.files import write_whole
+from patchcore.plugin import write_whole
 from torch_npu_patches.ops import phases
 from torch_npu_patches.ops.records import OperatorRecord, ProcessTrace
 from torch_npu_patches.ops.sites import Replaced, Site, Sites

@@ -13,8 +13,8 @@ from mx_driving_compat.reading.program.lambdas import function_of_lambda
 from mx_driving_compat.reading.program.source import Scope, Source, Unknown
 from mx_driving_compat.reading.program.versions import precheck_requirement
 from mx_driving_compat.reading.program.walking import FoundCall
-from patchcore.builtin.new.names import Names
-from patchcore.errors import PatchcoreError
+from patchcore import PatchcoreError
+from patchcore.plugin import Names
 
 __all__ = ["CONSTRUCTORS", "AtomicReader", "ReadChange", "arguments_of", "brief"]
 

@@ -23,7 +23,7 @@ from mx_driving_compat.reading.program.source import (
     receiver_root,
 )
 from mx_driving_compat.reading.program.walking import FoundCall, Walker, function_scope, run_at_once
-from patchcore.errors import PatchcoreError
+from patchcore import PatchcoreError
 
 __all__ = ["Configuration"]
 

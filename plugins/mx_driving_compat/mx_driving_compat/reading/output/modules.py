@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mx_driving_compat.reading.declarations import Code, Construction, Migration, PatchDeclaration, Remark
-from patchcore.builtin.new.names import Names
+from patchcore.plugin import Names
 
 __all__ = ["functions_module", "plugin_module", "plugin_test"]
 

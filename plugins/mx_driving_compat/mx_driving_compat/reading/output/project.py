@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator
 from mx_driving_compat.reading.declarations import Migration, Provided, Remark
 from mx_driving_compat.reading.output import modules
 from patchcore import __version__
-from patchcore.builtin.new import templates
-from patchcore.builtin.new.about import About
-from patchcore.builtin.new.names import Names
+from patchcore.plugin import About, Names, package_docstring, pyproject
 
 __all__ = ["migrated_project"]
 
@@ -47,7 +45,7 @@ def migrated_project(migration: Migration, names: Names, file: str, about: About
     package = names.package
     dependencies = [f"{distribution}>={__version__}" for distribution in migration.distributions]
     files = {
-        "pyproject.toml": templates.pyproject(
+        "pyproject.toml": pyproject(
             names,
             f"The patches of {file}, as a patchcore plugin",
             about,
@@ -55,7 +53,7 @@ def migrated_project(migration: Migration, names: Names, file: str, about: About
             has_copy=True,
         ),
         "README.md": _readme(migration, names, file),
-        f"{package}/__init__.py": templates.package_docstring(names),
+        f"{package}/__init__.py": package_docstring(names),
         f"{package}/py.typed": "",
         f"{package}/plugin.py": modules.plugin_module(migration, names, file),
         f"{package}/replacements.py": migration.replacements,

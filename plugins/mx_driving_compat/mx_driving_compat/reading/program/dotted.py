@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mx_driving_compat.reading.program.source import Unknown
-from patchcore.declare.target import Target
-from patchcore.objects.modules import find_module
+from patchcore import Target
+from patchcore.plugin import find_module
 
 __all__ = ["DottedTarget", "split_target"]
 

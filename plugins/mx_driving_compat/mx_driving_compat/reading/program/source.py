@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
 
-from patchcore.builtin.sources import parse
-from patchcore.errors import SettingsError
+from patchcore import SettingsError
+from patchcore.plugin import parse
 
 __all__ = [
     "PATCHER",

@@ -13,7 +13,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from npu_emulator.errors import NotEmulated
-from patchcore.objects.generated import signature_of
+from patchcore.plugin import signature_of
 
 __all__ = ["install"]
 

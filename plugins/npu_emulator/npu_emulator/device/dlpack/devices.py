@@ -8,7 +8,7 @@ from typing import Optional
 import torch
 
 from npu_emulator.settings import DEVICES
-from patchcore.objects.printable import counted
+from patchcore.plugin import counted
 
 __all__ = ["Devices"]
 

@@ -24,8 +24,7 @@ from typing import Callable
 import torch
 
 from npu_emulator.errors import EmulationError
-from patchcore.builtin.files import UntrustedPath, private_folder, refuse_shared, user_cache
-from patchcore.objects.printable import counted
+from patchcore.plugin import UntrustedPath, counted, private_folder, refuse_shared, user_cache
 
 __all__ = ["CACHE", "MODULE", "build", "cache_folder", "library_path", "trusted_library"]
 

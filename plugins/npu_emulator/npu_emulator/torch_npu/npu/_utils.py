@@ -8,7 +8,7 @@ import torch
 
 from npu_emulator import device as emulated
 from npu_emulator.device.visibility import VISIBLE
-from patchcore.objects.printable import counted
+from patchcore.plugin import counted
 
 __all__ = ["valid_device_index"]
 

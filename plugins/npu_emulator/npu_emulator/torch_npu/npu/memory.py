@@ -21,7 +21,7 @@ from npu_emulator.torch_npu.npu._devices import DeviceLike, mem_get_info
 from npu_emulator.torch_npu.npu._refusals import refusing_class, refusing_function
 from npu_emulator.torch_npu.npu._utils import valid_device_index
 from npu_emulator.torch_npu.npu.streams import Stream
-from patchcore.builtin.files import write_whole
+from patchcore.plugin import write_whole
 
 __all__ = [
     "MemPool",

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.library import Library
 
-from patchcore.objects.generated import signature_of
+from patchcore.plugin import signature_of
 
 __all__ = ["NAMESPACE", "Differentiable", "Operator", "define", "operator", "operators", "with_out"]
 

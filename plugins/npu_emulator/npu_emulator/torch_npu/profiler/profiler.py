@@ -20,7 +20,7 @@ from torch.profiler import schedule as torch_schedule
 from npu_emulator.private_torch import KinetoProfile as TorchKinetoProfile
 from npu_emulator.torch_npu.npu._refusals import refuse
 from npu_emulator.torch_npu.profiler.experimental_config import ExportType, _ExperimentalConfig
-from patchcore.builtin.files import write_whole
+from patchcore.plugin import write_whole
 
 __all__ = [
     "ProfilerAction",
