@@ -5,6 +5,7 @@ PatchcoreError
 │   └── TargetError       a target cannot be parsed
 ├── TargetNotFound        a target does not exist in the library that is installed
 ├── Unseen                what a target is cannot be told without importing its library
+│   └── NotShown          the sources are there and do not define it
 ├── UnknownName           a name in enable / disable / plugins matches nothing
 ├── PlanError             the patches cannot be put in an order (a cycle)
 ├── ConflictError         two patches write one slot and neither gives way
@@ -29,6 +30,7 @@ __all__ = [
     "ConflictError",
     "DeclarationError",
     "Ended",
+    "NotShown",
     "PatchError",
     "PatchcoreError",
     "PlanError",
@@ -67,6 +69,10 @@ class TargetNotFound(PatchcoreError, LookupError):
 
 class Unseen(PatchcoreError, LookupError):
     """What a target is cannot be told from the source of its library, which is not imported."""
+
+
+class NotShown(Unseen):
+    """The sources that can define a target are read and do not define it; code that runs may still add it."""
 
 
 class UnknownName(PatchcoreError, LookupError):

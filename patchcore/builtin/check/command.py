@@ -10,11 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from patchcore.builtin.check.coverage import Coverage, cover, is_disabled
 from patchcore.builtin.command_line import advise_on_modules
+from patchcore.builtin.drift.definitions import reading_once
 from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.imports.changes import ReplaceImport, StubImport
-from patchcore.builtin.rows import print_table
+from patchcore.builtin.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.declare.patch import ANY
@@ -40,11 +42,13 @@ class Findings(NamedTuple):
         findings: each with its kind, its subject and a message.
         differences: patch, target and the difference to the source that was recorded, where one is known.
         steps: what to do about the findings.
+        coverage: how many targets were compared with their fingerprints.
     """
 
     findings: list[Finding]
     differences: list[tuple[str, str, str]]
     steps: list[str]
+    coverage: Coverage
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON view."""
@@ -52,6 +56,7 @@ class Findings(NamedTuple):
             "findings": [dict(zip(("kind", "subject", "message"), finding)) for finding in self.findings],
             "differences": [dict(zip(("subject", "target", "difference"), each)) for each in self.differences],
             "next": self.steps,
+            "coverage": self.coverage.to_dict(),
         }
 
 
@@ -77,6 +82,9 @@ def main(options: argparse.Namespace) -> int:
         print_json(found.to_dict())
     else:
         print_findings(found)
+        if found.findings:
+            print_line()
+        print_text(str(found.coverage), indent=2)
     advise_on_modules(patcher, (message for _, _, message in found.findings))
     return 1 if found.findings else 0
 
@@ -102,6 +110,11 @@ def look(patcher: Patcher, *, apply: bool) -> Findings:
         patcher: not applied.
         apply: import every target library that can be patched, apply and revert, so that missing targets are found too.
     """
+    with reading_once():
+        return _look(patcher, apply=apply)
+
+
+def _look(patcher: Patcher, *, apply: bool) -> Findings:
     plan = patcher.plan()
     found = list(_settings_findings(patcher, os.environ))
     for entry in plan:
@@ -117,10 +130,10 @@ def look(patcher: Patcher, *, apply: bool) -> Findings:
     if apply:
         found += _try(patcher, [entry.patch.name for entry in plan if entry.verdict == APPLY])
     else:
-        applied = [entry for entry in plan if entry.verdict == APPLY]
-        pairs = [pair for entry in applied for pair in zip(entry.patch.changes, entry.targets)]
+        checked = _checked(plan)
+        pairs = [pair for entry in checked for pair in zip(entry.patch.changes, entry.targets)]
         provided = {target.module for change, target in pairs if isinstance(change, (ReplaceImport, StubImport))}
-        found += _target_findings([entry for entry in applied if entry.patch.name not in told], provided)
+        found += _target_findings([entry for entry in checked if entry.patch.name not in told], provided)
     found += (("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)
     differences = [
         (name, each["target"], each["difference"])
@@ -129,7 +142,7 @@ def look(patcher: Patcher, *, apply: bool) -> Findings:
         if each.get("difference")
     ]
     steps = dict.fromkeys(remark.advice for _, remark in remarks if remark.finding and remark.advice)
-    return Findings(found, differences, list(steps))
+    return Findings(found, differences, list(steps), cover(plan, remarks))
 
 
 def _settings_findings(patcher: Patcher, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -194,16 +207,19 @@ def _target_findings(entries: Iterable[PlannedPatch], provided: Iterable[str]) -
 
 
 def _remarks(patcher: Patcher, plan: Plan) -> list[tuple[str, Remark]]:
-    """What plugins remark on patches that nobody has disabled, also those that need what is not here: an NPU."""
-    environment = Environment()
+    """What plugins remark on the patches that are checked."""
     found: list[tuple[str, Remark]] = []
-    for entry in plan:
-        disabled = entry.verdict == OFF and entry.chosen_by is not None
-        if not disabled and environment.has_libraries_of(entry.patch):
-            applied = entry.verdict == APPLY
-            remarks = plan.remarks(entry) if applied else patcher.plugins.remarks(entry, thorough=True)
-            found += ((entry.patch.name, remark) for remark in remarks)
+    for entry in _checked(plan):
+        applied = entry.verdict == APPLY
+        remarks = plan.remarks(entry) if applied else patcher.plugins.remarks(entry, thorough=True)
+        found += ((entry.patch.name, remark) for remark in remarks)
     return found
+
+
+def _checked(plan: Plan) -> list[PlannedPatch]:
+    """The patches for the installed libraries that nobody has disabled, also those that need what is not here: an NPU."""
+    environment = Environment()
+    return [entry for entry in plan if not is_disabled(entry) and environment.has_libraries_of(entry.patch)]
 
 
 def _try(patcher: Patcher, names: list[str]) -> list[Finding]:

@@ -7,6 +7,8 @@ base classes. What is made at run time (by C code, in a loop over ``globals()``,
 from __future__ import annotations
 
 import ast
+import builtins
+import contextlib
 import functools
 import re
 import sys
@@ -18,16 +20,24 @@ from typing import Any, NamedTuple, Optional, Union
 from patchcore.builtin.drift.syntax import FunctionNode
 from patchcore.builtin.sources import parse
 from patchcore.declare.target import Item, Step, Target
-from patchcore.errors import TargetNotFound, Unseen, did_you_mean
+from patchcore.errors import NotShown, TargetNotFound, Unseen, did_you_mean
 from patchcore.objects.modules import StubSpec, found_spec, namespace, submodule_names
 
-__all__ = ["Definition", "ForeignDefinition", "Sources"]
+__all__ = ["Definition", "ForeignDefinition", "Sources", "reading_once"]
 
 #: What a module calls that gives names to itself or to its classes in ways that its source does not show.
 _MAKING_NAMES = frozenset({"globals", "locals", "vars", "exec", "setattr"})
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
+
+
+class _Unreadable(Unseen):
+    """A module has no source that can be read; ``module`` is its name."""
+
+    def __init__(self, module: str, message: str) -> None:
+        super().__init__(message)
+        self.module = module
 
 
 class ForeignDefinition(Exception):
@@ -144,11 +154,30 @@ class _Class(NamedTuple):
     name: str  # dotted, inside the module
 
 
+#: What every :class:`Sources` reads while :func:`reading_once` is active, by name of the module.
+_shared: Optional[dict[str, Optional[_Module]]] = None
+
+
+@contextlib.contextmanager
+def reading_once() -> Iterator[None]:
+    """Read each module once for all :class:`Sources` that are made inside; a command reads some hundred modules.
+
+    What was read is freed at the end: the program of a run must not keep the syntax trees of torch.
+    """
+    global _shared  # noqa: PLW0603
+    before = _shared
+    _shared = {} if before is None else before
+    try:
+        yield
+    finally:
+        _shared = before
+
+
 class Sources:
     """The modules of libraries as they lie on the disk, each read once."""
 
     def __init__(self) -> None:
-        self._modules: dict[str, Optional[_Module]] = {}
+        self._modules: dict[str, Optional[_Module]] = {} if _shared is None else _shared
 
     def find(self, target: Target) -> Definition:
         """Return the definition of ``target``, which has its module.
@@ -259,14 +288,15 @@ class Sources:
             except TargetNotFound:
                 continue
             except Unseen as error:
-                unseen = error
+                unseen = _beyond_library(error, module)
         if module.package == module.name:
             try:
                 return self._whole(f"{module.name}.{name}")
             except TargetNotFound:
                 pass
         if unseen is not None or module.makes_names:
-            raise Unseen(f"{module.name} makes names in ways that its source does not show")
+            kind = NotShown if unseen is None else type(unseen)
+            raise kind(f"{module.name} makes names in ways that its source does not show")
         raise TargetNotFound(f"{module.name} has no {name}{did_you_mean(name, module.scope.names)}")
 
     def _expression(self, module: _Module, node: ast.expr, seen: dict[tuple[str, str], None]) -> Definition:
@@ -290,10 +320,10 @@ class Sources:
                 return definition if _root(found.module.name) == _root(klass.module.name) else _inherited(klass, name)
         if beyond is not None:
             raise beyond
-        if hasattr(object, name):
+        if any(hasattr(base, name) for base in (object, *(b for c in classes for b in _builtin_bases(c)))):
             return _inherited(klass, name)
-        if any(c.module.makes_names or c.node.keywords or c.node.decorator_list for c in classes):
-            raise Unseen(f"{where} gets attributes in ways that its source does not show")
+        if any(c.module.makes_names or c.node.keywords or c.node.decorator_list for c in classes if not _is_plain(c)):
+            raise NotShown(f"{where} gets attributes in ways that its source does not show")
         known = [n for c in classes for n in c.module.scope_of(c.node).names]
         raise TargetNotFound(f"{where} has no {name}{did_you_mean(name, known)}")
 
@@ -319,15 +349,15 @@ class Sources:
         found = [klass]
         beyond: Optional[Unseen] = None
         for base in klass.node.bases:
-            if isinstance(base, ast.Name) and base.id == "object":
+            if _builtin_of(klass, base) is not None:
                 continue
             try:
                 definition = self._expression(klass.module, base, {})
             except (Unseen, TargetNotFound) as error:
-                beyond = beyond or Unseen(str(error))
+                beyond = beyond or _beyond_library(error, klass.module)
                 continue
             if not isinstance(definition.node, ast.ClassDef):
-                beyond = beyond or Unseen(f"a base of {klass.module.name}:{klass.name} is made at run time")
+                beyond = beyond or NotShown(f"a base of {klass.module.name}:{klass.name} is made at run time")
                 continue
             module = self._module(definition.module)
             inner, more = self._lineage(
@@ -344,7 +374,7 @@ class Sources:
             self._modules[name] = _read(name)
         module = self._modules[name]
         if module is None:
-            raise Unseen(f"{name} has no Python source")
+            raise _Unreadable(name, f"{name} has no Python source")
         return module
 
 
@@ -361,7 +391,7 @@ def _read(name: str) -> Optional[_Module]:
     try:
         return None if source is None else _Module(name, source, spec.submodule_search_locations is not None)
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise Unseen(f"this Python cannot read the source of {name}: {error}") from error
+        raise _Unreadable(name, f"this Python cannot read the source of {name}: {error}") from error
 
 
 def _spec(name: str) -> Any:
@@ -386,6 +416,33 @@ def _source(spec: Any) -> Optional[str]:
 
 def _root(module: str) -> str:
     return module.partition(".")[0]
+
+
+def _beyond_library(error: Exception, module: _Module) -> Unseen:
+    """What an unreadable base or star import of ``module`` means for a name that it may define.
+
+    Another library is not expected to define what the library of ``module`` has defined itself.
+    """
+    if isinstance(error, _Unreadable) and _root(error.module) == _root(module.name):
+        return Unseen(str(error))
+    return NotShown(str(error))
+
+
+def _builtin_of(klass: _Class, base: ast.expr) -> Optional[type]:
+    """The built-in class that a base of a class is, ``None`` for another base."""
+    if not isinstance(base, ast.Name) or base.id in klass.module.scope.names or klass.module.scope.stars:
+        return None
+    found = getattr(builtins, base.id, None)
+    return found if isinstance(found, type) else None
+
+
+def _builtin_bases(klass: _Class) -> Iterator[type]:
+    return filter(None, (_builtin_of(klass, base) for base in klass.node.bases))
+
+
+def _is_plain(klass: _Class) -> bool:
+    """Tell whether a class of the standard library adds no attribute to its subclasses: ``ABC``, ``Generic``."""
+    return klass.module.name in ("abc", "typing")
 
 
 def _inherited(klass: _Class, name: str) -> Definition:

@@ -26,7 +26,7 @@ from patchcore.declare.patch import Patch
 from patchcore.declare.slots import Slot
 from patchcore.declare.target import Target
 from patchcore.engine.engine import ENGINE
-from patchcore.errors import PluginError, TargetNotFound, Unseen
+from patchcore.errors import NotShown, PluginError, TargetNotFound, Unseen
 from patchcore.objects.printable import counted
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import PlannedPatch
@@ -66,6 +66,7 @@ class Comparison(NamedTuple):
         recorded: the version that it is compared with, ``None`` where there is none.
         detail: what has changed, or why that is unknown.
         difference: between the sources as they were recorded and as they are, where both can be had.
+        reason: in a few words why the target was not compared, if ``status`` is ``unknown``.
     """
 
     target: Target
@@ -74,6 +75,7 @@ class Comparison(NamedTuple):
     recorded: Optional[str] = None
     detail: str = ""
     difference: str = ""
+    reason: str = ""
 
     @property
     def drifted(self) -> bool:
@@ -90,6 +92,7 @@ class Comparison(NamedTuple):
             "recorded": self.recorded,
             "detail": self.detail,
             "difference": self.difference,
+            "reason": self.reason,
         }
 
     def __str__(self) -> str:
@@ -129,18 +132,21 @@ class Drift:
             library = Library.of(target, self._environment)
             if trusting and recorded.has(library, target):
                 continue
-            version = recorded.nearest(library, target)
-            if version is None:
+            nearest = recorded.nearest(library, target)
+            if nearest is None:
                 why = f"no version of {library.name} is recorded; run patchcore fingerprint {entry.patch.name}"
+                reason = "not recorded"
                 if library.version == UNVERSIONED:
-                    why = "no distribution provides it, so its version is unknown"
-                found.append(Comparison(target, UNKNOWN, library, None, why))
+                    why, reason = "no distribution provides it, so its version is unknown", "in no distribution"
+                found.append(Comparison(target, UNKNOWN, library, None, why, reason=reason))
                 continue
+            version, target = nearest  # as it was spelt then
             before = recorded.entries(Library(library.name, version))[str(target)]
             if before == UNSEEN:
                 why = f"its source does not show it, and {library.name} {version} was recorded without importing it"
-                found.append(Comparison(target, UNKNOWN, library, version, why))
+                found.append(Comparison(target, UNKNOWN, library, version, why, reason="recorded as unseen"))
                 continue
+            reason = ""
             difference = ""
             try:
                 now = self._originals().fingerprint(change, target)
@@ -150,9 +156,14 @@ class Drift:
                     difference = _difference(old, new, Library(library.name, version), library)
             except TargetNotFound as error:
                 status, detail = GONE, str(error)
+            except NotShown as error:
+                if recorded.was_defined(before, target):  # whatever may add names now, the library took this one out
+                    status, detail = GONE, f"its source defines it no more ({error})"
+                else:
+                    status, detail, reason = UNKNOWN, f"seen only once it is imported ({error})", "not in a source"
             except Unseen as error:
-                status, detail = UNKNOWN, f"seen only once it is imported ({error})"
-            found.append(Comparison(target, status, library, version, detail, difference))
+                status, detail, reason = UNKNOWN, f"seen only once it is imported ({error})", "not in a source"
+            found.append(Comparison(target, status, library, version, detail, difference, reason))
         return found
 
     def _originals(self) -> Originals:

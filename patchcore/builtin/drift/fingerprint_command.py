@@ -78,7 +78,8 @@ class _Plugin:
             before = self.recorded.entries(library)
             for target, fingerprint in now.items():
                 if target not in before:
-                    rows.append(_Row(str(library), target, "new"))
+                    result = "unseen" if fingerprint == UNSEEN else "new"
+                    rows.append(_Row(str(library), target, result))
                 elif before[target] != fingerprint and not (check and before[target] == UNSEEN):
                     rows.append(_Row(str(library), target, "changed"))
             gone = [target for target in before if target not in now and target not in failed] if self.whole else []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import binascii
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,9 @@ ABSENT_SOURCE = "absent"
 
 #: The version of a library that has none.
 UNVERSIONED = "unversioned"
+
+#: What :func:`patchcore.builtin.drift.syntax.digest` returns, and no word that stands for a missing source.
+_DIGEST = re.compile("[0-9a-f]{16}")
 
 #: Between the first and the last of several versions that follow one another.
 _TO = " - "
@@ -129,19 +133,37 @@ class Recorded:
         """Tell whether ``target`` is recorded for this version."""
         return str(target) in self.entries(library)
 
-    def nearest(self, library: Library, target: Target) -> Optional[str]:
+    def nearest(self, library: Library, target: Target) -> Optional[tuple[str, Target]]:
         """Return the recorded version to compare with: this one, else the last before it, else the first after it.
 
-        There is none for a library without a version.
+        With it comes the target as it is recorded: in ``shop.core.price``, ``shop.core`` may have been a module in that
+        version that the installed one lacks. There is none for a library without a version.
         """
-        versions = self.libraries.get(library.name, {})
-        having = sorted((v for v, entries in versions.items() if str(target) in entries), key=version_key)
-        if library.version in having:
-            return library.version
-        if library.version == UNVERSIONED or not having:
+        spelling = _dotted(str(target))
+        having = {
+            version: recorded
+            for version, entries in self.libraries.get(library.name, {}).items()
+            if (recorded := next(_spelt(entries, target, spelling), None)) is not None
+        }
+        if library.version not in having and (library.version == UNVERSIONED or not having):
             return None
-        before = [version for version in having if version_key(version) < version_key(library.version)]
-        return before[-1] if before else having[0]
+        versions = sorted(having, key=version_key)
+        before = [version for version in versions if version_key(version) < version_key(library.version)]
+        version = library.version if library.version in having else before[-1] if before else versions[0]
+        recorded = having[version]
+        return version, target if recorded == str(target) else Target.parse(recorded)
+
+    def was_defined(self, fingerprint: Fingerprint, target: Target) -> bool:
+        """Tell whether a source of its own library defined a target when ``fingerprint`` was recorded.
+
+        A method that came from a class of another library has the digest of the class that inherits it.
+        """
+        if not _DIGEST.fullmatch(fingerprint.source):
+            return False
+        if fingerprint.signature or len(target.path) < 2:
+            return True
+        source = self.source(fingerprint.source)
+        return bool(source) and not re.search(rf"^class {re.escape(str(target.path[-2]))}\b", source, re.MULTILINE)
 
     def source(self, digest: str) -> str:
         """Return the normalised source that has this digest, ``""`` where the file does not have it."""
@@ -244,6 +266,17 @@ def _by_fingerprint(
         before = one
     for one, found in runs.values():
         yield ", ".join(run[0] if len(run) == 1 else f"{run[0]}{_TO}{run[-1]}" for run in found), one
+
+
+def _spelt(entries: Mapping[str, Fingerprint], target: Target, spelling: str) -> Iterator[str]:
+    """Yield the recorded targets that can be ``target``, itself first."""
+    if str(target) in entries:
+        yield str(target)
+    yield from (name for name in entries if _dotted(name) == spelling)
+
+
+def _dotted(target: str) -> str:
+    return target.replace(":", ".", 1)
 
 
 def _block(key: str, items: Iterable[str], indent: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -146,8 +147,21 @@ def test_without_imports_what_the_source_does_not_show_is_unseen(site: Site, cli
     assert code == 0
     assert "shop 1.0 (2 targets, 1 unseen)" in out
     assert site.recorded()["shop"]["1.0"]["shop.prices:price"].source == "unseen"
-    assert cli("check")[:2] == (0, "no findings\n")
+    assert ["shop", "1.0", "shop.prices:price", "unseen"] in [line.split() for line in out.splitlines()]
+    out = cli("check")[1]
+    assert out == "no findings\ncompared with fingerprints: 1 of 2 targets (1 recorded as unseen)\n"
     assert "shop.prices" not in sys.modules
+
+
+def test_a_library_that_the_patches_are_not_for_is_named(site: Site, cli: Cli) -> None:
+    site.upgrade("0.9", "return 10", "return 12")
+    source = PLUGIN["shop_npu.plugin"].replace('pc.Replace("shop.prices:price", fast_price)', "[], requires='shop>=1'")
+    (site.folder / "shop_npu" / "plugin.py").write_text(textwrap.dedent(source))
+    assert cli("check")[1].splitlines() == [
+        "no findings",
+        "compared with fingerprints: 0 of 0 targets",
+        "not for this environment: all 2 patches (requires shop>=1, found shop 0.9)",
+    ]
 
 
 def test_what_was_seen_stays_seen_and_seeing_more_contradicts_nothing(site: Site, cli: Cli) -> None:
@@ -200,7 +214,7 @@ class TestUpgrade:
         cli("fingerprint", "shop")
 
     def test_check_names_exactly_what_has_changed(self, site: Site, cli: Cli) -> None:
-        assert cli("check")[:2] == (0, "no findings\n")
+        assert cli("check")[:2] == (0, "no findings\ncompared with fingerprints: 2 of 2 targets\n")
         site.upgrade("1.1", "(item, discount=0)", "(item, percent=0)")
         code, out, _ = cli("check", "--format", "json")
         assert code == 1
@@ -211,7 +225,7 @@ class TestUpgrade:
         site.upgrade("1.1", "return 10", "return 12")
         out = cli("check")[1]
         assert f"\nshop.prices:price (shop.price)\n{textwrap.indent(DIFFERENCE, '  ')}\n" in out
-        assert out.endswith("\nnext: adapt the patch and run patchcore fingerprint shop\n")
+        assert "\nnext: adapt the patch and run patchcore fingerprint shop\n" in out
         content = json.loads(cli("check", "--format", "json")[1])
         told = {"subject": "shop.price", "target": "shop.prices:price", "difference": DIFFERENCE}
         assert content["differences"] == [told]
@@ -240,6 +254,17 @@ class TestUpgrade:
             assert "shop.prices:price: body changed since shop 1.0" in out
             assert "---" not in out
 
+    def test_a_module_of_a_target_in_dots_is_gone(self, site: Site, cli: Cli) -> None:
+        plugin = site.folder / "shop_npu" / "plugin.py"
+        plugin.write_text(plugin.read_text().replace("shop.prices:price", "shop.prices.price"))
+        assert cli("check")[0] == 0
+        site.upgrade("1.1", "return 10", "return 10")
+        (site.folder / "shop" / "prices.py").unlink()
+        importlib.invalidate_caches()
+        code, out, _ = cli("check")
+        assert code == 1
+        assert "shop.prices:price: gone since shop 1.0: there is no module shop.prices" in out
+
     def test_list_has_a_remark(self, site: Site, cli: Cli) -> None:
         assert "recorded" not in cli("list", "-v")[1]
         site.upgrade("1.1", "return 10", "return 12")
@@ -255,6 +280,7 @@ class TestUpgrade:
             "recorded": "1.0",
             "detail": "",
             "difference": DIFFERENCE,
+            "reason": "",
         }
 
 

@@ -368,6 +368,42 @@ class TestDrift(WithPlugin):
         assert self.statuses(plugin) == statuses
         assert "kit" not in sys.modules
 
+    @pytest.mark.parametrize(
+        "base",
+        ["dict", "Exception", "abc.ABC", "enum.Enum", "typing.Protocol", "typing.Generic[T]", "made()", "foreign.Base"],
+    )
+    def test_a_method_is_gone_whatever_the_bases_are(self, plugin, base) -> None:
+        (self.info.parent / "foreign.py").write_text("from _elsewhere import Base\n")
+        lines = "import abc, enum, typing\n        import foreign\n        T = typing.TypeVar('T')\n        def made(): return object\n"
+        self.base_library = LIBRARY["kit.ops"].replace("Layer(foundation.Base)", f"Layer({base})")
+        self.base_library = self.base_library.replace("import functools\n", f"import functools\n        {lines}")
+        self.make({"kit.ops": self.base_library})
+        recorded = Recorded.read(file_of(plugin))
+        recorded.libraries["kit"]["1.0"] = {
+            str(change.target): Originals(from_sources=True).fingerprint(change, change.target)
+            for change in PATCH.changes[:3]
+        }
+        recorded.write()
+        self.make({"kit.ops": self.base_library.replace("def forward(", "def forwards(").replace("= forward", "= 1")})
+        assert self.statuses(plugin)[1] == GONE
+
+    def test_a_method_that_another_library_may_still_define_is_unknown(self, plugin) -> None:
+        self.make({"foreign": "class Base:\n    def forward(self, x): return x\n"})
+        source = LIBRARY["kit.ops"].replace("Layer(foundation.Base)", "Layer(foreign.Base)")
+        source = source.replace("import functools", "import functools, foreign").replace(
+            "forward(self, x)", "other(self)"
+        )
+        self.make({"kit.ops": source.replace("alias = forward", "alias = 1")})
+        recorded = Recorded.read(file_of(plugin))
+        target = PATCH.changes[1].target
+        originals = Originals(from_sources=True)
+        fingerprint = originals.fingerprint(PATCH.changes[1], target)
+        assert fingerprint.source == "of foreign" or not fingerprint.signature
+        recorded.libraries["kit"]["1.0"][str(target)] = fingerprint
+        recorded.write()
+        (self.info.parent / "foreign.py").write_text("from _elsewhere import Base\n")
+        assert self.statuses(plugin)[1] == UNKNOWN
+
     def test_of_a_class_it_names_the_methods(self, plugin) -> None:
         self.upgrade(
             "1.1", "def forward(self, x): return x", "def forward(self, x): return 2\n            def extra(self): pass"
