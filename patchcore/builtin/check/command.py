@@ -217,7 +217,7 @@ def _remarks(patcher: Patcher, plan: Plan) -> list[tuple[str, Remark]]:
 
 
 def _checked(plan: Plan) -> list[PlannedPatch]:
-    """The patches for the installed libraries that nobody has disabled, also those that need what is not here: an NPU."""
+    """The patches for the installed libraries that nobody has disabled, also those that need an NPU."""
     environment = Environment()
     return [entry for entry in plan if not is_disabled(entry) and environment.has_libraries_of(entry.patch)]
 

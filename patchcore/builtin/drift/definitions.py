@@ -164,7 +164,7 @@ def reading_once() -> Iterator[None]:
 
     What was read is freed at the end: the program of a run must not keep the syntax trees of torch.
     """
-    global _shared  # noqa: PLW0603
+    global _shared
     before = _shared
     _shared = {} if before is None else before
     try:
