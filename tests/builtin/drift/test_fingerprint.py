@@ -374,7 +374,8 @@ class TestDrift(WithPlugin):
     )
     def test_a_method_is_gone_whatever_the_bases_are(self, plugin, base) -> None:
         (self.info.parent / "foreign.py").write_text("from _elsewhere import Base\n")
-        lines = "import abc, enum, typing\n        import foreign\n        T = typing.TypeVar('T')\n        def made(): return object\n"
+        lines = "import abc, enum, typing\n        import foreign\n"
+        lines += "        T = typing.TypeVar('T')\n        def made(): return object\n"
         self.base_library = LIBRARY["kit.ops"].replace("Layer(foundation.Base)", f"Layer({base})")
         self.base_library = self.base_library.replace("import functools\n", f"import functools\n        {lines}")
         self.make({"kit.ops": self.base_library})

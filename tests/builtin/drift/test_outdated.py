@@ -74,6 +74,8 @@ class TestCommands:
             ["outdated", "shop.sale", *["is", "no", "longer", "needed:", "shop>=2", "holds"]],
             [],
             ["next:", "remove", "the", "patch", "shop.sale"],
+            [],
+            ["compared", "with", "fingerprints:", "0", "of", "4", "targets", "(4", "without", "fingerprints)"],
         ]
         (finding,) = shop.run("doctor", "--format", "json").json["findings"]
         assert finding["kind"] == "outdated"
