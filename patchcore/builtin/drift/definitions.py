@@ -320,7 +320,9 @@ class Sources:
                 return definition if _root(found.module.name) == _root(klass.module.name) else _inherited(klass, name)
         if beyond is not None:
             raise beyond
-        if any(hasattr(base, name) for base in (object, *(b for c in classes for b in _builtin_bases(c)))):
+        if any(hasattr(base, name) for c in classes for base in _builtin_bases(c)):
+            raise Unseen(f"{where} inherits {name} from a built-in class")
+        if hasattr(object, name):
             return _inherited(klass, name)
         if any(c.module.makes_names or c.node.keywords or c.node.decorator_list for c in classes if not _is_plain(c)):
             raise NotShown(f"{where} gets attributes in ways that its source does not show")
