@@ -251,3 +251,8 @@ print(d == "cuda")
     (section,) = (each for each in report["sections"] if "could not be edited" in each["title"])
     found = [(row["file"], row["line"], row["function"], Path(row["runner"]).name) for row in section["data"]]
     assert found == [("<string>", 1, "<module>", "program.py:4"), ("<string>", 3, "kind", "program.py:5")]
+    program = "import torch; print(torch.ones(1, device='cuda').device.type == 'cuda')"
+    command = [sys.executable, "-W", "ignore", "-m", "patchcore", "run", "--emulate-npu", sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert done.stdout.split() == ["False"]
+    assert '1 comparison with "cuda" could not be edited' in done.stderr

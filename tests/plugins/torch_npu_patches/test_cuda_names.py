@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +29,18 @@ def no_lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     running.COUNTS.clear()
     yield
     running.COUNTS.clear()
+
+
+class Answering(str):
+    """A text that compares in its own way."""
+
+    def __eq__(self, other: object) -> Any:
+        return f"{self} == {other}"
+
+    def __ne__(self, other: object) -> Any:
+        return f"{self} != {other}"
+
+    __hash__ = str.__hash__
 
 
 def edited(text: str) -> tuple[ast.Module, set[int]]:
@@ -111,6 +124,35 @@ class TestExpressions:
             answer('d.startswith("cuda")', None)
         with pytest.raises(TypeError):
             answer('"cuda" in d', None)
+
+    @pytest.mark.parametrize(
+        ("expression", "right", "wrong"),
+        [
+            ("d.type == KIND", ["cuda", "npu"], ["cpu", "npu:1"]),
+            ("d.type != self.kind", ["cpu"], ["cuda", "npu"]),
+            ("number == d.type", ["cuda:1", "npu:1"], ["cuda", "npu:0"]),
+            ("str(d.type) == number", ["cuda:1", "npu:1"], ["npu"]),
+            ("(d.type\n == KIND)", ["npu"], ["cpu"]),
+        ],
+    )
+    def test_names_that_are_given_a_device(self, expression: str, right: list[str], wrong: list[str]) -> None:
+        given = 'KIND = "cuda"\nself.kind: str = "cuda"\ndef f(number="cuda:1"): return number\nnumber = f()\n'
+        for text in (*right, *wrong):
+            space = {"d": SimpleNamespace(type=text), "self": SimpleNamespace()}
+            assert run(f"{given}answer = ({expression})", **space)["answer"] is (text in right), text
+
+    def test_names_that_turn_out_to_be_something_else(self) -> None:
+        array = SimpleNamespace(type=Answering("array"))
+        source = 'kind = "cuda"\nkind = other\nfound = (d.type == kind, d.type != kind)\n'
+        assert run(source, d=array, other="cuda")["found"] == ("array == cuda", "array != cuda")
+        assert run(source, d=SimpleNamespace(type="cpu"), other="cpu")["found"] == (True, False)
+        assert running.COUNTS == {}
+
+    @pytest.mark.parametrize(
+        "source", ['k = "cuda"\nd.type == other', 'k = "cuda"\nd.size == k', 'k == "cpu"\nd.type == k']
+    )
+    def test_other_names_stay(self, source: str) -> None:
+        assert edited(source)[1] == set()
 
     def test_a_value_is_computed_once(self) -> None:
         calls: list[int] = []

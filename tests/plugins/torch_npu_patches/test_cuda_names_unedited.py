@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +64,15 @@ def test_other_uses(source: str) -> None:
 @pytest.mark.parametrize("file", ["/venv/lib/site-packages/x.py", ast.__file__], ids=["installed", "of Python"])
 def test_of_the_program_only(file: str) -> None:
     assert run("d == 'cuda'", file) == []
+
+
+@pytest.mark.parametrize(("file", "found"), [("<generated>", 0), ("here", 1)], ids=["a text", "a file"])
+def test_what_an_installed_package_runs(tmp_path: Path, file: str, found: int) -> None:
+    (tmp_path / "here").touch()
+    code = compile("d == 'cuda'", str(tmp_path / file), "exec", dont_inherit=True)
+    package = compile("audit('exec', (code,))", "/venv/lib/site-packages/x.py", "exec")
+    exec(package, {"audit": unedited._audit, "code": code})
+    assert len(unedited.comparisons()) == found
 
 
 def test_other_events_and_other_codes() -> None:

@@ -1,8 +1,9 @@
 """Finds the expressions that compare something with the text of a CUDA device, and edits them.
 
 Edited are ``==`` and ``!=`` with ``"cuda"``, ``"cuda:0"`` or an f-string that begins so; ``in`` and ``not in``;
-``startswith``; the patterns of ``match``; and tables whose keys are names of devices. A function that names NPUs itself
-has a branch of its own for them, and is left alone.
+``startswith``; the patterns of ``match``; tables whose keys are names of devices; and ``x.type`` or ``str(x)`` with a
+name that the module gives such a text to, ``KIND = "cuda"``. A function that names NPUs itself has a branch of its own
+for them, and is left alone.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ _TEXT = re.compile(r"""["']cuda(?::\d*|:\{[^"'\n]*)?["']""")
 _BEFORE = re.compile(r"""([=!]=\s*|\bstartswith\(\s*\(?[^()]*|\bin\s*[(\[{][^()\[\]{}]*|\bcase\b[^\n]*)f?$""")
 _AFTER = re.compile(r"\s*([=!]=|(not\s+)?in\b|:)")
 _REACH = 200  # characters
+
+_WORD = re.compile(r"\w+")
+#: A name that is given the text of a device.
+_NAMED = re.compile(r"""(\w+)\s*(?::[^=\n,()]*)?(?<![=!<>])=\s*["']cuda(?::\d*)?["']""")
 
 #: What torch 2.13 calls devices (c10/core/DeviceType.cpp), with the names of other back ends.
 DEVICES = frozenset(
@@ -66,7 +71,24 @@ def find(text: str) -> list[int]:
         start, end = match.span()
         if _AFTER.match(text, end) or _BEFORE.search(text[max(0, start - _REACH) : start]):
             found.append(text.count("\n", 0, start) + 1)
-    return found
+    given = _named(text)
+    if given:
+        before = ""
+        for number, line in enumerate(text.split("\n"), 1):
+            if _compares(before + line) and not given.isdisjoint(_WORD.findall(before + line)):
+                found.append(number)
+            before = line
+    return sorted(set(found))
+
+
+def _compares(line: str) -> bool:
+    """Return true if a line may compare ``x.type`` or ``str(x)`` with something."""
+    return ("==" in line or "!=" in line) and (".type" in line or "str(" in line)
+
+
+def _named(text: str) -> set[str]:
+    """Return the names that a source gives the text of a CUDA device to: variables, attributes, parameters."""
+    return set(_NAMED.findall(text))
 
 
 def edit(tree: ast.Module, source: pc.Source, listed: Optional[Mapping[tuple[int, str], Row]] = None) -> set[int]:
@@ -171,6 +193,20 @@ def _startswith(node: ast.Call) -> Optional[ast.Attribute]:
     return None
 
 
+def _is_device(node: ast.expr) -> bool:
+    """Return true for ``x.type`` and ``str(x)``."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == "type"
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "str"
+
+
+def _last_name(node: ast.expr) -> str:
+    """Return ``kind`` for ``kind`` and ``self.kind``; empty for other expressions."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def _is_table(node: ast.Dict) -> bool:
     """Return true for a table whose keys are texts, all of them names of devices, CUDA among them."""
     texts = [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
@@ -188,6 +224,7 @@ class _Editor(ast.NodeTransformer):
         self._source = source
         self._listed = listed
         self._leave = ""  # why the unit at hand is left alone
+        self._names = _named(source.text)
         self.lines: set[int] = set()
 
     def edit(self, unit: ast.stmt) -> None:
@@ -214,6 +251,10 @@ class _Editor(ast.NodeTransformer):
             shown += f"({self._source.segment(text)}, {_shown(_npu_text(text))})"
             name = "same" if isinstance(operator, ast.Eq) else "different"
             return self._call(node, name, [self.visit(value), text], shown)
+        if isinstance(operator, (ast.Eq, ast.NotEq)) and self._is_named(left, right):
+            shown = f"{self._source.segment(node)}, cuda as {NPU}"
+            name = "alike" if isinstance(operator, ast.Eq) else "unlike"
+            return self._call(node, name, [self.visit(left), self.visit(right)], shown)
         if isinstance(operator, (ast.In, ast.NotIn)):
             if _cuda_prefix(left):
                 shown = f"{self._source.segment(node)}, or {_shown(_npu_text(left))}"
@@ -233,6 +274,12 @@ class _Editor(ast.NodeTransformer):
                 return ast.copy_location(ast.BoolOp(ast.Or(), [self._reached(node, number), node]), node)
         self.generic_visit(node)
         return node
+
+    def _is_named(self, left: ast.expr, right: ast.expr) -> bool:
+        """Return true for ``x.type`` or ``str(x)``, compared with a name that the module gives a CUDA device to."""
+        return (_is_device(left) and _last_name(right) in self._names) or (
+            _is_device(right) and _last_name(left) in self._names
+        )
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Edit ``x.startswith("cuda")``, also with a tuple of texts."""

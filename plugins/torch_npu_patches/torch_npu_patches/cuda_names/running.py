@@ -12,7 +12,7 @@ from typing import Any
 
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU
 
-__all__ = ["COUNTS", "different", "is_compiling", "reached", "same", "starts", "table", "within"]
+__all__ = ["COUNTS", "alike", "different", "is_compiling", "reached", "same", "starts", "table", "unlike", "within"]
 
 #: How often each line ran, by its number in :data:`torch_npu_patches.cuda_names.lines.LINES`.
 COUNTS: dict[int, int] = {}
@@ -42,6 +42,27 @@ def different(number: int, value: Any, text: str) -> Any:
     if type(value) is not str:
         return value != text
     return value != text and value != NPU + text[len(CUDA) :]
+
+
+def alike(number: int, value: Any, other: Any) -> Any:
+    """Return ``value == other``; true for a CUDA device and the NPU of that number, whichever is which."""
+    if type(value) is not str or type(other) is not str:
+        return value == other
+    npus = _npu(value), _npu(other)
+    if npus != (value, other):
+        reached(number)
+    return npus[0] == npus[1]
+
+
+def unlike(number: int, value: Any, other: Any) -> Any:
+    """Return ``value != other``; false for a CUDA device and the NPU of that number, whichever is which."""
+    if type(value) is not str or type(other) is not str:
+        return value != other
+    return not alike(number, value, other)
+
+
+def _npu(text: str) -> str:
+    return NPU + text[len(CUDA) :] if text == CUDA or text.startswith(f"{CUDA}:") else text
 
 
 def starts(number: int, value: Any, text: str) -> Any:

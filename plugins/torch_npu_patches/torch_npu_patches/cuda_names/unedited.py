@@ -8,11 +8,12 @@ hooks. :func:`start` keeps those that have a comparison with CUDA.
 from __future__ import annotations
 
 import dis
+import os
 import re
 import sys
 from collections.abc import Iterator
-from types import CodeType
-from typing import Any, NamedTuple
+from types import CodeType, FrameType
+from typing import Any, NamedTuple, Optional
 
 from torch_npu_patches.cuda_names import scope
 from torch_npu_patches.cuda_names.lines import found
@@ -73,19 +74,33 @@ def _audit(event: str, arguments: Any) -> None:
     try:
         if type(code) is CodeType and scope.is_program("", code.co_filename):
             for line, function in _lines(code):
-                _kept[Comparison(code.co_filename, line, function, _runner())] = None
+                runner = _runner()
+                if not _is_generated(code, runner):
+                    _kept[Comparison(code.co_filename, line, function, _place(runner))] = None
     except Exception:  # what a hook raises ends the program's exec
         pass
 
 
-def _runner() -> str:
-    """Return the line of the program that runs a code; empty where Python does."""
+def _runner() -> Optional[FrameType]:
+    """Return the frame that runs a code; ``None`` if Python runs its program."""
     try:
-        frame = sys._getframe(2)  # below the hook
+        return sys._getframe(2)  # below the hook
     except ValueError:
+        return None
+
+
+def _is_generated(code: CodeType, runner: Optional[FrameType]) -> bool:
+    """Return true for a code without a file that an installed package runs: it has made the text itself."""
+    by_library = runner is not None and scope.is_library("", runner.f_code.co_filename)
+    return by_library and not os.path.isfile(code.co_filename)
+
+
+def _place(runner: Optional[FrameType]) -> str:
+    """Return the file and line of a frame; empty where Python runs the program, or a module."""
+    name = "" if runner is None else runner.f_code.co_filename
+    if runner is None or name.startswith("<frozen") or name.endswith("runpy.py"):
         return ""
-    name = frame.f_code.co_filename
-    return "" if name.startswith("<frozen") or name.endswith("runpy.py") else f"{name}:{frame.f_lineno}"
+    return f"{name}:{runner.f_lineno}"
 
 
 def _lines(code: CodeType) -> Iterator[tuple[int, str]]:
