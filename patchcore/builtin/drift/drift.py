@@ -154,6 +154,7 @@ class Drift:
                 if status in (BODY_CHANGED, SIGNATURE_CHANGED):
                     old, new = recorded.source(before.source), self._originals().source(now.source)
                     difference = _difference(old, new, Library(library.name, version), library)
+                    detail = "; ".join(filter(None, (detail, _stale_copy(change, old, new))))
             except TargetNotFound as error:
                 status, detail = GONE, str(error)
             except NotShown as error:
@@ -255,6 +256,16 @@ def _difference(before: str, now: str, old: Library, new: Library) -> str:
 
     lines, new_lines = relaid(before).splitlines(), relaid(now).splitlines()
     return "\n".join(difflib.unified_diff(lines, new_lines, str(old), str(new), n=2, lineterm=""))
+
+
+def _stale_copy(change: Any, before: str, now: str) -> str:
+    """Return what a replacement that is a copy lacks of a change of its original, ``""`` where it is none."""
+    if not before or not now:
+        return ""
+    from patchcore.builtin.drift.copies import copy_of, describe_copy  # for those whose targets have changed
+
+    copy = copy_of(change)
+    return describe_copy(copy, before, now) if copy else ""
 
 
 def _members(before: Mapping[str, str], now: Mapping[str, str]) -> str:

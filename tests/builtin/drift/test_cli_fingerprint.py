@@ -254,6 +254,21 @@ class TestUpgrade:
             assert "shop.prices:price: body changed since shop 1.0" in out
             assert "---" not in out
 
+    def test_a_copy_that_is_behind_its_original(self, site: Site, cli: Cli) -> None:
+        body = "".join(f"            item = step_{number}(item)\n" for number in range(6))
+        source = SHOP["shop.prices"].replace("            return 10\n", f"{body}            return 10\n")
+        site._make_package({"shop.prices": source})
+        plugin = site.folder / "shop_npu" / "plugin.py"
+        plugin.write_text(
+            plugin.read_text().replace(
+                "    return 11\n", f"{textwrap.dedent(body)}".replace("item =", "    item =") + "    return 11\n"
+            )
+        )
+        cli("fingerprint", "shop")
+        site._make_package({"shop.prices": source.replace("step_3(item)", "step_3(item, 1)")})
+        copied = "the replacement is a copy of it, with 0 of 2 changed lines"
+        assert f"shop.prices:price: body changed since shop 1.0: {copied}\n" in cli("check")[1]
+
     def test_a_module_of_a_target_in_dots_is_gone(self, site: Site, cli: Cli) -> None:
         plugin = site.folder / "shop_npu" / "plugin.py"
         plugin.write_text(plugin.read_text().replace("shop.prices:price", "shop.prices.price"))
