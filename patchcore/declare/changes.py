@@ -78,6 +78,8 @@ class Change(Declaration):
     provides_content = False
     #: True when a function of the author writes by itself, and what it wrote is found out afterwards.
     by_hand = False
+    #: True if it writes an entry of a registry: no name holds an entry by value.
+    enters_registry = False
 
     @property
     def kind(self) -> str:
@@ -86,12 +88,12 @@ class Change(Declaration):
 
     @property
     def makes_product(self) -> bool:
-        """True when what it puts in places is made for it, false when that exists without the patch."""
+        """True if patchcore creates the written object (a wrapper, a dispatcher), false if it exists anyway."""
         return False
 
     @property
     def covers(self) -> bool:
-        """True when what was in its place before is called only by a replacement that knows it."""
+        """True if calls of the target no longer reach the earlier object, unless the replacement calls it."""
         return False
 
     @property
@@ -115,7 +117,11 @@ class Change(Declaration):
         return ()
 
     def claims(self, target: Target) -> tuple[Target, ...]:
-        """Return what no second patch may change unless the two are ordered; ``target`` is its own, with its module."""
+        """Return the targets that no second patch may change without a declared order.
+
+        Args:
+            target: of this change, with its module.
+        """
         return (target,)
 
     def expand(self) -> tuple[Change, ...]:
@@ -128,11 +134,11 @@ class Change(Declaration):
 
     @property
     def adds(self) -> bool:
-        """True when it takes nothing's place: it gives a value to a slot that has none, or is about imports."""
+        """True if it replaces nothing: it gives a value to an empty slot, or changes imports."""
         return False
 
     def counted(self) -> Change:
-        """Return this change so that it counts the calls that come through it; itself, where there are none to see."""
+        """Return a copy of this change that counts the calls of its target; itself, if the kind cannot count."""
         return self
 
     def phrase(self, target: Target) -> str:
@@ -156,6 +162,10 @@ class SlotChange(Change):
     signatures = "fit"
     #: The one module that finds the change, by its own name for another module; ``None`` for everybody.
     only_in: Optional[str] = None
+    #: True if it must write the body of the function, and fails where there is none.
+    everywhere: bool = False
+    #: Called with the present value of the slot, returns the product; ``None`` if the change has a replacement.
+    factory: Optional[Callable[[Any], Any]] = None
 
     @property
     def may_be_absent(self) -> bool:
@@ -200,9 +210,9 @@ class SlotChange(Change):
         return binding.count(raw, self.counter, name=slot.name, in_class=slot.in_class)
 
     def callee(self, product: Any) -> Optional[tuple[Any, int]]:
-        """Return what gets every call of the target, and how many arguments it gets before those of the call.
+        """Return the callable that gets every call of the target, and how many arguments precede those of the call.
 
-        ``None`` where that is not known, or is up to each call.
+        ``None`` if it is unknown, or differs from call to call.
         """
         return None
 
@@ -437,6 +447,7 @@ class Register(SlotChange):
 
     may_be_absent = True
     covers = True
+    enters_registry = True
 
     def __init__(
         self, registry: Union[str, Target], cls: Any, *, name: Optional[str] = None, force: bool = True

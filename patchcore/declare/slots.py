@@ -68,7 +68,7 @@ class Slot:
 
     @property
     def is_promised(self) -> bool:
-        """True when the owner gives this key a value as soon as somebody asks for it, though it may hold none yet."""
+        """True if the owner provides this key lazily: it may hold no value yet, and gets one at the first access."""
         return False
 
     def read(self) -> Any:
@@ -85,7 +85,7 @@ class Slot:
         return self.inherited() if own is ABSENT else own
 
     def as_own(self, raw: Any) -> Any:
-        """Return what the owner itself would have to hold to behave as it does now that a lookup finds ``raw``."""
+        """Bind ``raw``, an inherited value, so that storing it on the owner keeps the behaviour of the owner."""
         return raw
 
     def form(self, value: Any) -> Any:

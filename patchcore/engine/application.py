@@ -27,7 +27,7 @@ _STATUSES = {APPLY: PENDING, OFF: SKIPPED}
 
 
 class Holder(Protocol):
-    """Whoever puts patches in force, a Patcher: it is told what happens to them in later imports."""
+    """The owner of patches in force, a Patcher: the engine calls it when a later import completes or fails a patch."""
 
     def completed(self, application: Application) -> None:
         """The last change that waited for an import is written."""
@@ -37,7 +37,7 @@ class Holder(Protocol):
 
 
 class Control(Protocol):
-    """What a change that does not wait for its module keeps in force until it is withdrawn."""
+    """The part of a change that stays active until it is withdrawn, for a change that does not wait for its module."""
 
     def catch_up(self, name: str, module: ModuleType) -> None:
         """Do what can be done now that its module was imported without it."""
@@ -71,7 +71,7 @@ class ChangeState:
         self.target = target
         #: Those of its application.
         self.extensions = extensions
-        #: The module whose import it waits for, ``None`` when it must be there before.
+        #: The module to wait for; ``None`` if the change must be written before its module is imported.
         self.awaits: Optional[str] = target.module if change.waits else None
 
     @property

@@ -217,7 +217,7 @@ class Engine:
         return True
 
     def announce(self, application: Application, holder: Optional[Holder] = None) -> None:
-        """Tell the holders of ``application``, but for ``holder``, once it has become complete."""
+        """Call ``completed`` of the holders of ``application``, except ``holder``, when its last change is written."""
         with self._lock:
             if application.announced or application.status != APPLIED:
                 return
@@ -295,7 +295,10 @@ class Engine:
         return None
 
     def _let_precede(self, application: Application, name: str, moves: Moves) -> None:
-        """Advance the applications that came to wait for module ``name`` earlier: another thread may not have yet."""
+        """Keep the order of the queue of module ``name``: advance the applications that waited earlier first.
+
+        Another thread may not have advanced them yet.
+        """
         with self._lock:
             queue = self._queues.get(name, {})
             if application not in queue or next(iter(queue)) is application:
@@ -305,7 +308,7 @@ class Engine:
             self.advance(other, moves)
 
     def _leave_queue(self, application: Application, name: str, module: ModuleType) -> None:
-        """Note that ``application`` has written what it had to in module ``name``, unless it puts some of it off."""
+        """Remove ``application`` from the queue of module ``name`` if all of its changes in it are written."""
         with self._lock:
             for state in application.states:
                 if state.awaits == name and state.written_in is not module:
@@ -390,7 +393,7 @@ class Engine:
                 self.rebinder.keep(application, name, module)
 
     def _overtaken(self) -> None:
-        """Patch what finders in front of the import watch have hidden: at once, or when its import ends."""
+        """Patch modules whose import a finder in front of the watch has hidden: at once, or when the import ends."""
         with self._lock:
             applications = [application for active in self._active.values() for application in active]
             names = list(self._waiting)
@@ -402,7 +405,7 @@ class Engine:
         self.sweep(applications)
 
     def _renew(self, name: str, module: ModuleType, waiting: Iterable[Application]) -> None:
-        """Prepare for writing again: in a module whose body ran anew in its namespace (a reload), or in a new one."""
+        """Let the changes of module ``name`` be written again: its body has run again, in a reload or a new module."""
         states = [s for a in waiting for s in a.states if s.target.module == name and s.written_in is not None]
         written = [state for state in states if state.written_in is module]
         if written:
@@ -461,9 +464,9 @@ class Engine:
         raise TargetNotFound(f"{parent} has no module {missing!r}{did_you_mean(missing, submodule_names(parent))}")
 
     def defers(self, application: Application, state: ChangeState) -> bool:
-        """Tell whether the replacement's module is being imported, by a caller of ours or a thread, and wait for that.
+        """Return True if the replacement's module is still being imported; subscribe to the end of that import.
 
-        It may import the target's library itself, and has not got to defining the replacement then.
+        That module may import the target's library itself, before the statement that defines the replacement.
         """
         source = state.change.source
         name = source.module if type(source) is Target else None

@@ -144,9 +144,9 @@ class Retired(NamedTuple):
     owner: Any
 
 
-#: Tells of a slot that holds a product which is gone from others: the record of the one it has it from, if any.
+#: Called with a slot that holds a withdrawn product; returns the record of the slot that it was copied from, if any.
 Origin = Callable[[Slot, Sequence[Retired]], Optional[Record]]
-#: Tells whether a raw value carries what a layer does already.
+#: Returns True if calls of a raw value go through the change of a layer already.
 Carries = Callable[[Any, Layer], bool]
 
 _STALE: Any = object()

@@ -15,7 +15,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Callable, NamedTuple, Optional
 
-from patchcore.declare.changes import Change, Register
+from patchcore.declare.changes import Change
 from patchcore.declare.registries import is_entry
 from patchcore.declare.slots import BodySlot, ClassSlot, EntrySlot, ItemSlot, NamespaceSlot, Slot, find_slot
 from patchcore.declare.target import Target
@@ -46,7 +46,7 @@ FindHolders = Callable[[Iterable[Any], Iterable[Any]], Iterable[tuple[Any, str, 
 
 
 class Move(NamedTuple):
-    """A slot was written: by-value references to what it held are to follow.
+    """A write of a slot, after which the by-value references to its earlier value must be rebound.
 
     Args:
         state: the change that wrote it.
@@ -77,12 +77,12 @@ class Move(NamedTuple):
         return self.home and self.now is not ABSENT
 
     def goes_on(self, record: Optional[Record]) -> bool:
-        """Tell whether what follows ``record`` is to follow this move: its slot is an alias that was patched."""
+        """Return True if followers of ``record`` must now follow this move, because their alias was patched."""
         return record is not None and record is self.source and record is not self.record
 
 
 class Moves:
-    """What one apply, or one import, has written.
+    """The writes of one apply, or of one import.
 
     Args:
         moves: what was written so far.
@@ -135,7 +135,7 @@ class Rebinder:
         made = [(maker, layer.change) for maker, layer in self._journal.makers(below)]
         source = self._journal.followed(slot) or (self._likeliest(slot, old, made) if made else None)
         name = references.name_of(old)
-        if isinstance(state.change, Register):
+        if state.change.enters_registry:
             home = False  # nobody has the class from the table, whatever names of its module the table is next to
         elif made and any(maker is record for maker, _ in made):
             source, home = record, True
@@ -322,7 +322,7 @@ class Rebinder:
 
     def is_own(self, slot: Slot, value: Any, change: Change) -> bool:
         """Tell whether ``slot`` holds ``value``, which ``change`` has put elsewhere, as its own."""
-        if isinstance(change, Register):  # nobody takes a class from a registry's table by value
+        if change.enters_registry:  # nobody takes a class from a registry's table by value
             return True
         module, name = references.name_of(value)
         if change.makes_product:  # does not exist without the patch, but for what a factory found elsewhere

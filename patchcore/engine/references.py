@@ -51,7 +51,7 @@ __all__ = [
 
 
 def is_home(target: Target, original: Any) -> bool:
-    """Tell whether ``target`` names the object itself, rather than a name that some module gave it.
+    """Return True if ``target`` is where the object is defined, or a name of it in a package around that module.
 
     It does where the object was defined and in the packages around that (``mmcv.ops:roi_align`` for
     ``mmcv.ops.roi_align:roi_align``); an object whose own name leads nowhere is at home everywhere. Patching
@@ -81,7 +81,7 @@ def find_references(
     Args:
         objects: what to look for, by identity.
         modules: loaded modules by name, a copy that no other thread changes.
-        signs: objects for which a module is looked into as for those looked for: what was put over a name of theirs.
+        signs: replacements that are written already. A module that holds one of them is searched, too.
         keepers: containers of the caller that refer to the objects and hold no names.
         replaced: classes to which their own names do not lead now; instances and bases of others may be of them.
         tables: names of attributes in which registries keep their entries.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, Callable, Optional, Protocol, Union
 
-from patchcore.declare.changes import Change, Replace, Skip, SlotChange, resolve
+from patchcore.declare.changes import Change, Skip, SlotChange, resolve
 from patchcore.declare.slots import BodySlot, ClassSlot, Slot, find_slot, same_value
 from patchcore.declare.target import Target
 from patchcore.engine import references
@@ -177,15 +177,13 @@ class SlotWriter:
             TargetError: the change has to write a body, and cannot.
         """
         function = wrapped_callable(own) if type(own) in FORMS else own
-        demanded = isinstance(change, Replace) and change.everywhere
+        demanded = change.everywhere
         why, reason = "", ""
         if type(function) is FunctionType and (self._journal.makers(own) or self._journal.find(place) is not None):
             why = "another patch has put something in its place"
         elif type(function) is not FunctionType or not (place.in_class or isinstance(place.owner, ModuleType)):
             why = f"it is no Python function, but {describe(own)}"
-        elif (
-            isinstance(change, Replace) and change.factory is not None and type(own) not in (FunctionType, staticmethod)
-        ):
+        elif change.factory is not None and type(own) not in (FunctionType, staticmethod):
             return place, "", ()  # the factory gets the property or class method itself
         elif not references.is_home(target, function):
             why = f"that is a name of {function.__module__}:{function.__qualname__}; target that"

@@ -119,7 +119,7 @@ class Drift:
 
         Args:
             entry: planned or not to be applied; its library is installed.
-            trusting: believe that an installed version is what it was when it was recorded, and leave it out.
+            trusting: skip targets whose installed version is recorded.
 
         Raises:
             PluginError: the file cannot be read.

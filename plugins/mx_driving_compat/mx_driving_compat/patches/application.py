@@ -72,7 +72,7 @@ class Unit(NamedTuple):
         provenance: who contributes it.
         prepare: called when it is its turn, before anything is written; returns why it is not to be applied.
         skips: errors of the patch that mean that it does not fit.
-        like: the last unit before it, by the name of its patch, that does the same; it is not applied on top of that.
+        like: name of an earlier unit that makes the same changes; this unit is skipped then.
         plain: whether it can be applied without a question when it is its turn: there is nothing to prepare, and it
             calls no function of the migration.
     """
