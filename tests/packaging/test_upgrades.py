@@ -147,7 +147,7 @@ class Site:
     def named(self, library: Path, *, code: int) -> dict[str, str]:
         """What check says of the targets, by target."""
         found = json.loads(self.patchcore(library, "check", "--format=json", code=code))["findings"]
-        assert {finding["kind"] for finding in found} <= {"drift"}
+        assert {finding["kind"] for finding in found} <= {"gone", "signature", "copy", "body"}
         return {finding["message"].partition(": ")[0]: finding["message"] for finding in found}
 
 

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 from patchcore.builtin.check.coverage import Coverage, cover, is_disabled
 from patchcore.builtin.command_line import advise_on_modules
 from patchcore.builtin.drift.definitions import reading_once
-from patchcore.builtin.drift.drift import fingerprinted
+from patchcore.builtin.drift.drift import KINDS, fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.imports.changes import ReplaceImport, StubImport
 from patchcore.builtin.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.declare.patch import ANY
-from patchcore.errors import CONTAINED, PatchcoreError, PatchError, TargetNotFound, describe_error
+from patchcore.errors import CONTAINED, PatchcoreError, PatchError, TargetNotFound, describe_error, did_you_mean
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import APPLY, OFF, Environment
 from patchcore.planning.plan import Plan, PlannedPatch
@@ -32,6 +32,11 @@ __all__ = ["Findings", "add_arguments", "look", "main", "print_findings"]
 
 #: Kind, subject and message.
 Finding = tuple[str, str, str]
+#: The kinds of findings that ``--exit-on`` knows; those about targets that have changed come last, the gravest first.
+_KINDS = (
+    *("plugin", "setting", "conflict", "failed", "required", "import", "pending", "name", "covered", "outdated"),
+    *("target", *KINDS),
+)
 _PREFIX = "PATCHCORE_"
 
 
@@ -71,6 +76,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--apply", action="store_true", help="also import every target, apply the patches and revert them"
     )
+    parser.add_argument(
+        "--exit-on",
+        type=_kinds,
+        default=None,
+        metavar="KINDS",
+        help=f"exit with 1 only on findings of these kinds, separated by commas: {', '.join(_KINDS)}",
+    )
     parser.set_defaults(command=main)
 
 
@@ -86,7 +98,16 @@ def main(options: argparse.Namespace) -> int:
             print_line()
         print_text(str(found.coverage), indent=2)
     advise_on_modules(patcher, (message for _, _, message in found.findings))
-    return 1 if found.findings else 0
+    return 1 if any(options.exit_on is None or kind in options.exit_on for kind, _, _ in found.findings) else 0
+
+
+def _kinds(text: str) -> list[str]:
+    """Read the value of ``--exit-on``; a misspelt kind would never fail."""
+    kinds = [kind.strip() for kind in text.split(",")]
+    for kind in kinds:
+        if kind not in _KINDS:
+            raise argparse.ArgumentTypeError(f"no kind of finding: {kind!r}{did_you_mean(kind, _KINDS)}")
+    return kinds
 
 
 def print_findings(found: Findings) -> None:
@@ -142,6 +163,7 @@ def _look(patcher: Patcher, *, apply: bool) -> Findings:
         if each.get("difference")
     ]
     steps = dict.fromkeys(remark.advice for _, remark in remarks if remark.finding and remark.advice)
+    found.sort(key=lambda finding: KINDS.index(finding[0]) if finding[0] in KINDS else -1)
     return Findings(found, differences, list(steps), cover(plan, remarks))
 
 

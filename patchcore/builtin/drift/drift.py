@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BODY_CHANGED",
     "GONE",
+    "KINDS",
     "SIGNATURE_CHANGED",
     "UNCHANGED",
     "UNKNOWN",
@@ -56,6 +57,11 @@ GONE = "gone"
 UNKNOWN = "unknown"
 
 
+#: The kinds of findings about targets that have changed, the gravest first.
+KINDS = (GONE, "signature", "copy", "body")
+_KINDS = {GONE: GONE, SIGNATURE_CHANGED: KINDS[1], BODY_CHANGED: KINDS[3]}
+
+
 class Comparison(NamedTuple):
     """What has become of one target.
 
@@ -67,6 +73,7 @@ class Comparison(NamedTuple):
         detail: what has changed, or why that is unknown.
         difference: between the sources as they were recorded and as they are, where both can be had.
         reason: in a few words why the target was not compared, if ``status`` is ``unknown``.
+        is_copy: the replacement is an edited copy of the original; ``detail`` says how far it has followed.
     """
 
     target: Target
@@ -76,6 +83,12 @@ class Comparison(NamedTuple):
     detail: str = ""
     difference: str = ""
     reason: str = ""
+    is_copy: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The kind of the finding: ``gone``, ``signature``, ``copy`` or ``body``."""
+        return KINDS[-2] if self.is_copy and self.status == BODY_CHANGED else _KINDS[self.status]
 
     @property
     def drifted(self) -> bool:
@@ -146,7 +159,7 @@ class Drift:
                 why = f"its source does not show it, and {library.name} {version} was recorded without importing it"
                 found.append(Comparison(target, UNKNOWN, library, version, why, reason="recorded as unseen"))
                 continue
-            reason = ""
+            reason = copied = ""
             difference = ""
             try:
                 now = self._originals().fingerprint(change, target)
@@ -154,7 +167,8 @@ class Drift:
                 if status in (BODY_CHANGED, SIGNATURE_CHANGED):
                     old, new = recorded.source(before.source), self._originals().source(now.source)
                     difference = _difference(old, new, Library(library.name, version), library)
-                    detail = "; ".join(filter(None, (detail, _stale_copy(change, old, new))))
+                    copied = _stale_copy(change, old, new)
+                    detail = "; ".join(filter(None, (detail, copied)))
             except TargetNotFound as error:
                 status, detail = GONE, str(error)
             except NotShown as error:
@@ -164,7 +178,7 @@ class Drift:
                     status, detail, reason = UNKNOWN, f"seen only once it is imported ({error})", "not in a source"
             except Unseen as error:
                 status, detail, reason = UNKNOWN, f"seen only once it is imported ({error})", "not in a source"
-            found.append(Comparison(target, status, library, version, detail, difference, reason))
+            found.append(Comparison(target, status, library, version, detail, difference, reason, bool(copied)))
         return found
 
     def _originals(self) -> Originals:
@@ -198,9 +212,10 @@ def remarks_on(entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
     lines = remarks(comparisons)
     advice = f"Adapt the patch and run patchcore fingerprint {entry.provenance.plugin}"
     found = [
-        Remark(line, level, finding=number < len(changed), advice=advice, topic="drift")
-        for number, line in enumerate(lines)
+        Remark(line, level, finding=True, advice=advice, topic=comparison.kind)
+        for line, comparison in zip(lines, changed)  # the lines about drift are the first
     ]
+    found += (Remark(line, level, topic="drift") for line in lines[len(changed) :])
     if thorough and comparisons:
         found.append(Remark("", topic="drift", data=tuple(comparison.to_dict() for comparison in comparisons)))
     return found

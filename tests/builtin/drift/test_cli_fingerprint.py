@@ -219,7 +219,7 @@ class TestUpgrade:
         code, out, _ = cli("check", "--format", "json")
         assert code == 1
         message = "shop.prices:price: signature changed since shop 1.0: (item, discount=0) -> (item, percent=0)"
-        assert json.loads(out)["findings"] == [{"kind": "drift", "subject": "shop.price", "message": message}]
+        assert json.loads(out)["findings"] == [{"kind": "signature", "subject": "shop.price", "message": message}]
 
     def test_check_shows_the_difference_and_the_next_step(self, site: Site, cli: Cli) -> None:
         site.upgrade("1.1", "return 10", "return 12")
@@ -253,6 +253,18 @@ class TestUpgrade:
             assert code == 1
             assert "shop.prices:price: body changed since shop 1.0" in out
             assert "---" not in out
+
+    def test_the_gravest_finding_comes_first_and_ci_chooses_what_fails(self, site: Site, cli: Cli) -> None:
+        site.upgrade("1.1", "return sum(map(price, items))\n", "return 0\n")
+        (site.folder / "shop" / "prices.py").write_text(
+            (site.folder / "shop" / "prices.py").read_text().replace("def price(", "def prices(")
+        )
+        code, out, _ = cli("check", "--format", "json")
+        assert (code, [finding["kind"] for finding in json.loads(out)["findings"]]) == (1, ["gone", "body"])
+        assert cli("check", "--exit-on", "signature,copy")[0] == 0
+        assert cli("check", "--exit-on", "signature,gone")[0] == 1
+        with pytest.raises(SystemExit, match="2"):
+            cli("check", "--exit-on", "signatur")
 
     def test_a_copy_that_is_behind_its_original(self, site: Site, cli: Cli) -> None:
         body = "".join(f"            item = step_{number}(item)\n" for number in range(6))
