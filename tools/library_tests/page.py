@@ -34,7 +34,7 @@ python3 -m nox -s library-tests -- lightning --sources ../pytorch-lightning  # t
 ```
 
 This page is written by that command, from the [results](../tools/library_tests/results), which have a line for each
-test. Nothing here says anything about a real NPU.
+test. A module that is not in a table has not been run. Nothing here says anything about a real NPU.
 """
 
 
