@@ -59,7 +59,7 @@ LIBRARIES = (
             "Repo for model": "needs models from the hub",
             "Cannot find the requested files in the disk cache": "needs models from the hub",
             "::TestLoadCheckpointAndDispatchWithBroadcast": "needs models from the hub",
-            ".test_notebook_launcher": "calls `torch._C._cuda_isInBadFork`, which torch built without CUDA does not have",
+            ".test_notebook_launcher": "calls `torch._C._cuda_isInBadFork`, which torch for the CPU has not",
             ".test_ddp_comm_hook": "torch allows its hook for bfloat16 where `torch.version.cuda` is set",
             ".test_accelerate_test": "its script has data for two processes, and there were eight devices",
             "num_processes=8 --monitor_interval=0.1 test_script.py": "the same script",

@@ -124,7 +124,8 @@ def _totals(rows: list[Row]) -> list[tuple[str, ...]]:
     for mode, title in zip(MODES, titles):
         counts = Counter(row.results.get(mode) for row in rows)
         if counts["passed"]:
-            found.append((title, *(str(counts[result]) for result in _RESULTS)))
+            modules = len({row.module for row in rows if mode in row.results})
+            found.append((f"{title}: {modules} modules", *(str(counts[result]) for result in _RESULTS)))
     return found
 
 
@@ -135,8 +136,8 @@ def _modules(rows: list[Row]) -> list[tuple[str, ...]]:
         inside = [row for row in rows if row.module == module]
         cells = []
         for mode in modes:
-            counts = Counter(row.results.get(mode) for row in inside)
-            cells.append(" / ".join(str(counts[result]) for result in _RESULTS))
+            counts = Counter(row.results[mode] for row in inside if mode in row.results)
+            cells.append("" if not counts else " / ".join(str(counts[result]) for result in _RESULTS))
         found.append((f"`{module}`", *cells))
     return found
 
