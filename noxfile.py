@@ -102,6 +102,7 @@ TYPES = REQUIREMENTS / "types.txt"
 DOCS = REQUIREMENTS / "docs.txt"
 BROWSER = REQUIREMENTS / "browser.txt"
 LIBRARY_TESTS = REQUIREMENTS / "library-tests.txt"
+CANN = REQUIREMENTS / "cann.txt"
 
 
 class OpenMMLab(NamedTuple):
@@ -725,6 +726,16 @@ def coverage(session: nox.Session) -> None:
     session.run("coverage", "run", "-m", "pytest", "-q", "--numprocesses=auto", *tests, success_codes=[0, 1])
     session.run("coverage", "combine", "--quiet")
     session.run("coverage", "report")
+
+
+@nox.session(python="3.11")
+def cann(session: nox.Session) -> None:
+    """Run tests/fake_cann: the real torch_npu on the fake CANN; needs a C++ compiler, and minutes for the first run."""
+    # In an environment of its own: torch loads torch_npu in every process that imports torch.
+    install_requirements(session, TEST, TEST_TORCH, BUILD, CANN)
+    folders = (Path("plugins", name) for name in ("fake_cann", "patchcore_torch", "torch_npu_patches"))
+    install_distributions(session, ROOT, *folders)
+    run_pytest(session, "tests/fake_cann")
 
 
 @nox.session

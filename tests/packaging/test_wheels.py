@@ -131,7 +131,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Install
     """What a user gets by naming the core, our plugins and somebody else's."""
     environment = Installation(tmp_path_factory.mktemp("clean"))
     plugins = ["mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches"]
-    environment.install("--find-links", wheels, "mx-driving-compat", "npu-emulator", "npu-graph", *plugins)
+    environment.install("--find-links", wheels, "fake-cann", "mx-driving-compat", "npu-emulator", "npu-graph", *plugins)
     return environment
 
 
@@ -168,6 +168,7 @@ class TestWheels:
             ("torch-npu-patches", ROOT / "plugins" / "torch_npu_patches", ["torch_npu_patches"]),
             ("mx-driving-compat", ROOT / "plugins" / "mx_driving_compat", ["mx_driving_compat"]),
             ("npu-emulator", ROOT / "plugins" / "npu_emulator", ["npu_emulator"]),
+            ("fake-cann", ROOT / "plugins" / "fake_cann", ["fake_cann"]),
             ("npu-graph", ROOT / "plugins" / "npu_graph", ["npu_graph"]),
         ],
     )
@@ -209,7 +210,15 @@ class TestWheels:
 
     def test_every_distribution_is_looked_at(self, wheels: Path) -> None:
         plugins = {"acme_npu_patches", "mmcv_npu_patches", "mmdet3d_npu_patches", "torch_npu_patches"}
-        names = {"mx_driving_compat", "npu_emulator", "npu_graph", "patchcore", "patchcore_torch", *plugins}
+        names = {
+            "fake_cann",
+            "mx_driving_compat",
+            "npu_emulator",
+            "npu_graph",
+            "patchcore",
+            "patchcore_torch",
+            *plugins,
+        }
         assert {wheel.name.split("-")[0] for wheel in wheels.iterdir()} == names
         assert len(DISTRIBUTIONS) + 1 == len(names)
 
@@ -271,6 +280,7 @@ class TestInstalled:
         content = installed.list()
         assert [(p["name"], p["distribution"], p["version"], p["origin"]) for p in content["plugins"]] == [
             ("acme", "acme-npu-patches", "3.1.4", "acme_npu:plugin"),
+            ("fake_cann", "fake-cann", patchcore.__version__, "fake_cann.plugin"),
             ("mmcv", "mmcv-npu-patches", patchcore.__version__, "mmcv_npu.plugin"),
             ("mmdet3d", "mmdet3d-npu-patches", patchcore.__version__, "mmdet3d_npu.plugin"),
             ("mx_driving", "mx-driving-compat", patchcore.__version__, "mx_driving_compat.plugin"),
@@ -295,7 +305,7 @@ class TestInstalled:
         freeze = run(installed.python, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check")
         names = {row["name"].lower().replace("_", "-") for row in json.loads(freeze)}
         plugins = {"mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches"}
-        ours = {"patchcore", "patchcore-torch", "mx-driving-compat", "npu-emulator", "npu-graph", *plugins}
+        ours = {"patchcore", "patchcore-torch", "fake-cann", "mx-driving-compat", "npu-emulator", "npu-graph", *plugins}
         needed = {"pluggy", "packaging", "rich", "msgspec", "markdown-it-py", "mdurl", "pygments"}
         backports = {"importlib-metadata", "tomli", "typing-extensions", "zipp"}
         assert ours <= names

@@ -1,0 +1,26 @@
+"""A fake CANN: the real ``torch_npu``, unchanged, on a machine without an NPU.
+
+torch_npu calls CANN, a set of libraries that drive the hardware. Here small libraries have the names that it calls:
+memory of a device is memory of the process, and an operator is computed by PyTorch on the CPU. So the code of
+torch_npu runs as it is, with results of a CPU::
+
+    import fake_cann
+
+    fake_cann.install()  # before torch
+    import torch
+
+    print(torch.ones(3, device="npu") + 1)
+
+``python -m fake_cann run train.py`` does the same for a program and all its children. Importing this package imports
+neither torch nor torch_npu and changes nothing.
+
+``csrc/runtime`` has devices, memory, streams and events, ``csrc/collectives`` what ranks exchange, ``csrc/operators``
+the entry of all operators; ``operators.txt`` says what computes each.
+"""
+
+from __future__ import annotations
+
+from fake_cann.environment import install
+from fake_cann.errors import FakeCannError, RealCannError
+
+__all__ = ["FakeCannError", "RealCannError", "install"]

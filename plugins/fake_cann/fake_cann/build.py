@@ -1,0 +1,224 @@
+"""Compile the libraries, once for every build of torch, into a cache folder outside the checkout."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Callable
+
+from fake_cann.errors import FakeCannError
+from fake_cann.table import TABLE, computed
+from fake_cann.wheel import package_of
+from patchcore.builtin.files import UntrustedPath, private_folder, refuse_shared, user_cache
+from patchcore.objects.printable import counted
+
+__all__ = ["CACHE", "EMPTY", "build", "is_built", "libraries"]
+
+#: Environment variable: where libraries are kept.
+CACHE = "FAKE_CANN_CACHE"
+
+_SOURCES = Path(__file__).resolve().parent / "csrc"
+_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall")
+#: Each library of CANN that has functions of its own, and the folder of its sources.
+_WITH_SOURCES = {"libascendcl": "runtime", "libhccl": "collectives", "libopapi": "operators"}
+#: Libraries that torch_npu names and needs nothing of.
+EMPTY = (
+    "libacl_op_compiler",
+    "libge_runner",
+    "libgraph",
+    "libacl_tdt_channel",
+    "libascend_dump",
+    "libnnopbase",
+    "libascend_ml",
+    "libascend_hal",
+    "libmsprofiler",
+    "libms_tools_ext",
+    "libhcomm",
+)
+_SHOWN_LINES = 40
+
+
+def libraries(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder where the libraries for the installed torch are or would be.
+
+    Args:
+        environ: the environment.
+
+    Raises:
+        FakeCannError: torch is not installed, or others can enter the folder: it is for code.
+    """
+    cache = Path(environ[CACHE]).expanduser().absolute() if environ.get(CACHE) else user_cache(environ) / "fake-cann"
+    try:
+        return refuse_shared(cache / "libraries" / _key())
+    except UntrustedPath as error:
+        raise FakeCannError(f"fake_cann: {error}, or name another folder: {CACHE}=~/fake-cann") from error
+
+
+def is_built(environ: Mapping[str, str] = os.environ) -> bool:
+    """Tell whether the libraries are there.
+
+    Args:
+        environ: the environment.
+    """
+    return (libraries(environ) / "libopapi.so").is_file()
+
+
+def build(force: bool = False, report: Callable[[str], None] = print, environ: Mapping[str, str] = os.environ) -> Path:
+    """Compile the libraries, unless they are there.
+
+    The folder appears only when it is complete, so several processes may build it at once.
+
+    Args:
+        force: compile them even if they are there.
+        report: called with a line of text for each step.
+        environ: the environment: ``CXX`` is the compiler's command, ``MAX_JOBS`` how many may run at once.
+
+    Returns:
+        The folder.
+
+    Raises:
+        FakeCannError: this platform is not supported, torch is not installed, there is no compiler, or it fails.
+    """
+    folder = libraries(environ)
+    if is_built(environ) and not force:
+        return folder
+    if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
+        raise FakeCannError(f"fake_cann is for Linux on x86-64, found {sys.platform} on {platform.machine()}")
+    compiler = _compiler(environ)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        new = private_folder(Path(tempfile.mkdtemp(prefix="building-", dir=folder.parent)))
+    except OSError as error:
+        raise FakeCannError(
+            f"fake_cann: expected to write to {folder.parent}, found: {error}. Name another folder: {CACHE}=~/fake-cann"
+        ) from error
+    try:
+        _compile(compiler, new, report, environ)
+        if force:
+            shutil.rmtree(folder, ignore_errors=True)
+        try:
+            os.replace(new, folder)
+        except OSError:
+            if not is_built(environ):  # else another process was faster
+                raise
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    report(f"fake_cann: built {folder}")
+    return folder
+
+
+def _compile(compiler: list[str], folder: Path, report: Callable[[str], None], environ: Mapping[str, str]) -> None:
+    torch = package_of("torch")
+    sources = sorted(_SOURCES.glob("*/*.cpp"))
+    report(
+        f"fake_cann: compiling {counted(len(sources), 'file')} for torch in {torch} with {shlex.join(compiler)}; "
+        "this takes some minutes, once"
+    )
+    includes = [f"-isystem{torch / 'include'}", f"-isystem{torch / 'include/torch/csrc/api/include'}"]
+    kept = private_folder(folder.parent.parent / "objects")
+    objects = {source: kept / f"{source.stem}-{_object_key(compiler, source)}.o" for source in sources}
+
+    def compile_one(source: Path) -> None:
+        made = objects[source]
+        if made.is_file():
+            return
+        used = includes if source.parent.name == "operators" else []
+        new = folder / made.name
+        _run([*compiler, *_FLAGS, *used, "-c", str(source), "-o", str(new)])
+        os.replace(new, made)
+        report(f"fake_cann: compiled {source.parent.name}/{source.name}")
+
+    jobs = environ.get("MAX_JOBS", "")
+    with ThreadPoolExecutor(int(jobs) if jobs.isdigit() and int(jobs) else os.cpu_count() or 1) as pool:
+        list(pool.map(compile_one, sources))
+    entries = folder / "entries.s"
+    entries.write_text(_entries(), encoding="utf-8")
+    _run([*compiler, "-c", str(entries), "-o", str(folder / "entries.o")])
+    link = [*compiler, "-shared", f"-L{folder}"]
+    for library, room in _WITH_SOURCES.items():
+        made = [str(path) for source, path in objects.items() if source.parent.name == room]
+        needed = [] if library == "libascendcl" else ["-lascendcl", "-lrt", "-pthread"]
+        if library == "libopapi":
+            made.append(str(folder / "entries.o"))
+            needed += [f"-L{torch / 'lib'}", f"-Wl,-rpath,{torch / 'lib'}", "-ltorch_cpu", "-lc10"]
+        named = ["-o", str(folder / f"{library}.so"), f"-Wl,-soname,{library}.so", "-Wl,-rpath,$ORIGIN"]
+        _run([*link, *made, *named, *needed])
+    nothing = folder / "nothing.cpp"
+    nothing.write_text("", encoding="utf-8")
+    for library in EMPTY:
+        named = ["-o", str(folder / f"{library}.so"), f"-Wl,-soname,{library}.so", "-Wl,-rpath,$ORIGIN"]
+        _run([*link, "-fPIC", str(nothing), *named, "-Wl,--no-as-needed", "-lascendcl"])
+    for path in (entries, nothing, folder / "entries.o"):
+        path.unlink()
+
+
+def _entries() -> str:
+    """Return the assembly of the two functions of each operator, and the tables of names and recipes."""
+    lines = [".text"]
+    operators = list(computed().values())
+    for index, operator in enumerate(operators):
+        first, second = f"aclnn{operator.name}GetWorkspaceSize", f"aclnn{operator.name}"
+        lines += [f".globl {first}", f".type {first}, @function", f"{first}:"]
+        lines += [f"  movl ${index}, %r11d", "  jmp fake_cann_enter"]
+        lines += [f".globl {second}", f".type {second}, @function", f"{second}:", "  jmp fake_cann_execute"]
+    lines.append(".section .rodata")
+    for index, operator in enumerate(operators):
+        lines += [f'.Lname{index}: .asciz "{operator.name}"', f'.Lrecipe{index}: .asciz "{operator.recipe}"']
+    lines += [".balign 4", ".hidden fake_cann_count", ".globl fake_cann_count"]
+    lines.append(f"fake_cann_count: .long {len(operators)}")
+    lines.append('.section .data.rel.ro, "aw"')
+    for table, label in (("fake_cann_names", "name"), ("fake_cann_recipes", "recipe")):
+        lines += [".balign 8", f".hidden {table}", f".globl {table}", f"{table}:"]
+        lines += [f"  .quad .L{label}{index}" for index in range(len(operators))]
+    lines.append('.section .note.GNU-stack, "", @progbits')
+    return "\n".join(lines) + "\n"
+
+
+def _compiler(environ: Mapping[str, str]) -> list[str]:
+    chosen = shlex.split(environ.get("CXX") or "")
+    for command in [chosen] if chosen else [["c++"], ["g++"], ["clang++"]]:
+        if shutil.which(command[0], path=environ.get("PATH")):
+            return command
+    raise FakeCannError(
+        f"fake_cann: expected a C++ compiler, found no {shlex.join(chosen) if chosen else 'c++, g++ or clang++'}. "
+        "Install one (Debian: g++) or name it in CXX."
+    )
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if done.returncode:
+        shown = "\n".join(done.stdout.splitlines()[:_SHOWN_LINES])
+        raise FakeCannError(f"fake_cann: compiling failed with code {done.returncode}:\n{shlex.join(command)}\n{shown}")
+
+
+@functools.cache
+def _key() -> str:
+    """Name what the libraries depend on: torch's build and place, our sources, the table and the flags."""
+    return _digest(("",), TABLE, Path(__file__), *sorted(_SOURCES.rglob("*.*")))
+
+
+def _object_key(compiler: list[str], source: Path) -> str:
+    """Name what a compiled source depends on: a change of the table, or of another source, compiles nothing again."""
+    return _digest(compiler, source, *sorted(_SOURCES.rglob("*.h")))
+
+
+def _digest(words: Sequence[str], *files: Path) -> str:
+    torch = package_of("torch")
+    digest = hashlib.sha256(repr((_FLAGS, str(torch), *words)).encode())
+    for file in (torch / "version.py", *files):
+        digest.update(file.name.encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:20]

@@ -1,0 +1,201 @@
+// How torch_npu calls an operator, in two steps with C's convention:
+//   aclnnXGetWorkspaceSize(arguments ..., &size, &executor) and aclnnX(workspace, size, executor, stream).
+// A few generated instructions per operator load its index and jump to fake_cann_enter, which saves the registers that
+// hold arguments. The letters of the operator say how to read them, so no operator needs an entry of its own.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ATen.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "../exported.h"
+#include "recipes.h"
+
+#if !defined(__x86_64__)
+#error "the entry of operators is written for x86-64"
+#endif
+
+using namespace fake_cann;
+
+namespace {
+
+constexpr int kIntegerRegisters = 6, kVectorRegisters = 8;
+
+std::vector<std::atomic<long>>& call_counts() {
+  static auto* counts = new std::vector<std::atomic<long>>(size_t(operator_count()));
+  return *counts;
+}
+
+// Reads arguments in the order of C's convention for x86-64.
+class Reader {
+ public:
+  Reader(const uint64_t* integers, const double* vectors, const uint64_t* stack)
+      : integers_(integers), vectors_(vectors), stack_(stack) {}
+
+  uint64_t integer() { return used_integers_ < kIntegerRegisters ? integers_[used_integers_++] : *stack_++; }
+
+  uint64_t vector() {
+    if (used_vectors_ == kVectorRegisters) return *stack_++;
+    uint64_t bits;
+    std::memcpy(&bits, vectors_ + 2 * used_vectors_++, sizeof bits);
+    return bits;
+  }
+
+ private:
+  const uint64_t* integers_;
+  const double* vectors_;
+  const uint64_t* stack_;
+  int used_integers_ = 0, used_vectors_ = 0;
+};
+
+Argument read(char letter, Reader& reader, std::vector<std::string>& texts) {
+  Argument argument{};
+  argument.letter = letter;
+  if (letter == 'd' || letter == 'f') {
+    uint64_t bits = reader.vector();
+    float small;
+    std::memcpy(&small, &bits, sizeof small);
+    if (letter == 'f') argument.real = small;
+    else std::memcpy(&argument.real, &bits, sizeof bits);
+    return argument;
+  }
+  uint64_t bits = reader.integer();
+  switch (letter) {
+    case 'b': argument.integer = (bits & 0xff) != 0; break;
+    case 'c': argument.integer = int8_t(bits); break;
+    case 'h': argument.integer = int16_t(bits); break;
+    case 'w':
+    case 'y': argument.integer = int32_t(bits); break;
+    case 'u': argument.integer = uint32_t(bits); break;
+    case 's':
+      if (!bits) break;
+      texts.emplace_back(reinterpret_cast<const char*>(bits));
+      argument.integer = int64_t(texts.size());
+      break;
+    default: argument.integer = int64_t(bits);
+  }
+  return argument;
+}
+
+int fail(int index, const std::exception& error) {
+  constexpr size_t kMost = 800;
+  std::string text = std::string("fake CANN: ") + name_of(index) + ": " + error.what();
+  fake_cann_set_message(text.substr(0, kMost).c_str());
+  return kOperatorFailed;
+}
+
+c10::IValue source_value(const Source& source, const Call& call) {
+  switch (source.kind) {
+    case Source::Place: return call.value(source.place, source.wanted);
+    case Source::PlaceOrNone: {
+      const auto& argument = call.arguments[size_t(source.place)];
+      bool none = argument.letter == 'A' ? call.ints(source.place).empty() : argument.integer == 0;
+      return none ? c10::IValue() : call.value(source.place, source.wanted);
+    }
+    case Source::TypeOf: return int64_t(call.tensor(source.place).scalar_type());
+    default: return source.constant;
+  }
+}
+
+void put_results(const Call& call, const torch::jit::Stack& stack) {
+  for (size_t i = 0; i < call.recipe->results.size(); ++i) {
+    int place = call.recipe->results[i];
+    if (stack[i].isTensor()) {
+      if (stack[i].toTensor().defined()) call.put(place, stack[i].toTensor());
+    } else if (stack[i].isTensorList()) {
+      auto targets = call.tensors(place);
+      auto results = stack[i].toTensorVector();
+      TORCH_CHECK(targets.size() == results.size(), "another number of results was expected");
+      for (size_t k = 0; k < targets.size(); ++k) targets[k].copy_(results[k]);
+    }
+  }
+}
+
+void compute(const Call& call) {
+  const auto& recipe = *call.recipe;
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  c10::impl::ExcludeDispatchKeyGuard without_modes(
+      c10::autocast_dispatch_keyset |
+      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
+  if (recipe.function) return recipe.function(call);
+  torch::jit::Stack stack;
+  stack.reserve(recipe.sources.size());
+  for (const auto& source : recipe.sources) stack.push_back(source_value(source, call));
+  recipe.aten->redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
+  put_results(call, stack);
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("hidden"))) int fake_cann_prepare(int index, const uint64_t* integers,
+                                                                       const double* vectors, const uint64_t* stack) {
+  auto* call = new Call;
+  try {
+    call->index = index;
+    call->recipe = &recipe_of(index);
+    Reader reader(integers, vectors, stack);
+    call->arguments.reserve(call->recipe->letters.size());
+    for (char letter : call->recipe->letters) call->arguments.push_back(read(letter, reader, call->texts));
+    *reinterpret_cast<uint64_t*>(reader.integer()) = 0;
+    *reinterpret_cast<Call**>(reader.integer()) = call;
+    return kOk;
+  } catch (const std::exception& error) {
+    delete call;
+    return fail(index, error);
+  }
+}
+
+extern "C" __attribute__((visibility("hidden"))) int fake_cann_execute(void*, uint64_t, Call* call, void*) {
+  std::unique_ptr<Call> owned(call);
+  call_counts()[size_t(call->index)]++;
+  try {
+    compute(*call);
+    return kOk;
+  } catch (const std::exception& error) {
+    return fail(call->index, error);
+  }
+}
+
+// For tests: writes how often each operator was executed, in the order of operators.txt.
+EXPORTED void fake_cann_calls(long* counts) {
+  for (int i = 0; i < operator_count(); ++i) counts[i] = call_counts()[size_t(i)];
+}
+
+EXPORTED int aclDestroyAclOpExecutor(void*) { return kOk; }
+EXPORTED int aclSetAclOpExecutorRepeatable(void*) {
+  return refuse("executors that are used again (aclSetAclOpExecutorRepeatable)");
+}
+
+asm(R"(
+.text
+.hidden fake_cann_enter
+.globl fake_cann_enter
+.type fake_cann_enter, @function
+fake_cann_enter:
+  pushq %rbp
+  movq %rsp, %rbp
+  subq $192, %rsp
+  movq %rdi, 0(%rsp)
+  movq %rsi, 8(%rsp)
+  movq %rdx, 16(%rsp)
+  movq %rcx, 24(%rsp)
+  movq %r8, 32(%rsp)
+  movq %r9, 40(%rsp)
+  movaps %xmm0, 64(%rsp)
+  movaps %xmm1, 80(%rsp)
+  movaps %xmm2, 96(%rsp)
+  movaps %xmm3, 112(%rsp)
+  movaps %xmm4, 128(%rsp)
+  movaps %xmm5, 144(%rsp)
+  movaps %xmm6, 160(%rsp)
+  movaps %xmm7, 176(%rsp)
+  movl %r11d, %edi
+  movq %rsp, %rsi
+  leaq 64(%rsp), %rdx
+  leaq 16(%rbp), %rcx
+  call fake_cann_prepare
+  leave
+  ret
+)");

@@ -1,0 +1,19 @@
+// Operators that no single call of ATen computes, by their room. Places are those of the letters in operators.txt.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "recipes.h"
+
+namespace fake_cann {
+
+using Functions = std::map<std::string, Function>;
+
+Functions random_functions();
+Functions indexing_functions();
+Functions arithmetic_functions();
+Functions network_functions();
+Functions fused_functions();
+
+}  // namespace fake_cann

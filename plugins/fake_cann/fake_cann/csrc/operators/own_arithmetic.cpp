@@ -1,0 +1,28 @@
+// Arithmetic whose modes ATen takes in another form.
+#include <ATen/ATen.h>
+
+#include "own.h"
+
+using namespace fake_cann;
+
+namespace {
+
+std::optional<std::string_view> rounding(int64_t mode) {
+  constexpr int64_t kTrunc = 1, kFloor = 2;
+  if (mode == kTrunc) return "trunc";
+  if (mode == kFloor) return "floor";
+  return std::nullopt;
+}
+
+}  // namespace
+
+Functions fake_cann::arithmetic_functions() {
+  return {
+      {"DivMod", [](const Call& c) { c.put(3, at::div(c.tensor(0), c.tensor(1), rounding(c.integer(2)))); }},
+      {"DivMods", [](const Call& c) { c.put(3, at::div(c.tensor(0), c.scalar(1), rounding(c.integer(2)))); }},
+      {"InplaceDivMod", [](const Call& c) { c.tensor(0).div_(c.tensor(1), rounding(c.integer(2))); }},
+      {"InplaceDivMods", [](const Call& c) { c.tensor(0).div_(c.scalar(1), rounding(c.integer(2))); }},
+      {"AddV3", [](const Call& c) { c.put(3, at::add(at::scalar_tensor(c.scalar(0), c.tensor(1).options()), c.tensor(1), c.scalar(2))); }},
+      {"Equal", [](const Call& c) { c.tensor(2).fill_(at::equal(c.tensor(0), c.tensor(1))); }},
+  };
+}

@@ -1,0 +1,82 @@
+// Operators whose result has a size of its own, and those that take indices in CANN's way.
+#include <ATen/ATen.h>
+
+#include "own.h"
+
+using namespace fake_cann;
+
+namespace {
+
+// An empty tensor among several indices stands for a whole dimension.
+c10::List<std::optional<at::Tensor>> indices(const Call& c, int place) {
+  c10::List<std::optional<at::Tensor>> list;
+  auto given = c.tensors(place);
+  for (auto& item : given) {
+    bool whole = !item.defined() || (given.size() > 1 && item.numel() == 0 && item.scalar_type() != at::kBool);
+    list.push_back(whole ? std::nullopt : std::make_optional(item));
+  }
+  return list;
+}
+
+// What a scatter does with what is there.
+constexpr int64_t kReplace = 0, kAdd = 1;
+std::string_view reduction(int64_t number) { return number == kAdd ? "add" : "multiply"; }
+
+at::Tensor scatter(const Call& c) {
+  auto self = c.tensor(0), index = c.tensor(2), source = c.tensor(3);
+  int64_t dim = c.integer(1), how = c.integer(4);
+  return how == kReplace ? at::scatter(self, dim, index, source) : at::scatter(self, dim, index, source, reduction(how));
+}
+at::Tensor scatter_value(const Call& c) {
+  auto self = c.tensor(0), index = c.tensor(2);
+  int64_t dim = c.integer(1), how = c.integer(4);
+  return how == kReplace ? at::scatter(self, dim, index, c.scalar(3))
+                         : at::scatter(self, dim, index, c.scalar(3), reduction(how));
+}
+at::Tensor scatter_reduce(const Call& c) {
+  static constexpr std::string_view kNames[] = {"sum", "prod", "mean", "amax", "amin"};
+  return at::scatter_reduce(c.tensor(0), c.integer(1), c.tensor(2), c.tensor(3), kNames[c.integer(4)], c.boolean(5));
+}
+
+void unique(const Call& c) {  // self, sorted, inverse, counts -> values, inverse, counts
+  auto [values, inverse, counts] = at::_unique2(c.tensor(0), c.boolean(1), true, true);
+  auto target = c.tensor(5);
+  if (target.defined() && target.numel() == inverse.numel()) c.put(5, inverse);
+  if (c.boolean(3)) c.put_sized(6, counts);
+  c.put_sized(4, values);
+}
+
+}  // namespace
+
+Functions fake_cann::indexing_functions() {
+  return {
+      {"Nonzero", [](const Call& c) { c.put_sized(1, at::nonzero(c.tensor(0))); }},
+      {"NonzeroV2", [](const Call& c) { c.put_sized(1, at::nonzero(c.tensor(0)).t()); }},
+      {"MaskedSelect", [](const Call& c) { c.put_sized(2, at::masked_select(c.tensor(0), c.tensor(1))); }},
+      {"Unique2", unique},
+      {"Index", [](const Call& c) { c.put(2, at::index(c.tensor(0), indices(c, 1))); }},
+      {"IndexPutImpl", [](const Call& c) { c.tensor(0).index_put_(indices(c, 1), c.tensor(2), c.boolean(3)); }},
+      {"IndexFillTensor",
+       [](const Call& c) {
+         c.put(4, at::index_fill(c.tensor(0), c.integer(1), at::tensor(c.ints(2), at::kLong), c.scalar(3)));
+       }},
+      {"InplaceIndexFillTensor",
+       [](const Call& c) { c.tensor(0).index_fill_(c.integer(1), at::tensor(c.ints(2), at::kLong), c.scalar(3)); }},
+      {"Scatter", [](const Call& c) { c.put(5, scatter(c)); }},
+      {"InplaceScatter", [](const Call& c) { c.put(0, scatter(c)); }},
+      {"ScatterValue", [](const Call& c) { c.put(5, scatter_value(c)); }},
+      {"InplaceScatterValue", [](const Call& c) { c.put(0, scatter_value(c)); }},
+      {"ScatterReduce", [](const Call& c) { c.put(6, scatter_reduce(c)); }},
+      {"SplitWithSize",
+       [](const Call& c) {
+         auto parts = at::split_with_sizes(c.tensor(0), c.ints(1), c.integer(2));
+         auto targets = c.tensors(3);
+         for (size_t i = 0; i < targets.size(); ++i) targets[i].copy_(parts[i]);
+       }},
+      {"OneHot",  // self, classes, on, off, axis -> result
+       [](const Call& c) {
+         auto hot = at::one_hot(c.tensor(0).to(at::kLong), c.tensor(5).size(-1)).to(at::kBool);
+         c.put(5, at::where(hot, c.tensor(2), c.tensor(3)));
+       }},
+  };
+}

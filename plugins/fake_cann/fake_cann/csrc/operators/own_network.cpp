@@ -1,0 +1,101 @@
+// Layers and losses whose results or saved values differ in form from those of ATen.
+#include <ATen/ATen.h>
+
+#include "own.h"
+
+using namespace fake_cann;
+
+namespace {
+
+// Saved means have another type than half precision inputs, which ATen's backward on the CPU wants as the input.
+at::Tensor as_type(const at::Tensor& x, const at::Tensor& like) { return x.defined() ? x.to(like.scalar_type()) : x; }
+
+std::array<bool, 3> mask(const Call& c, int place) {
+  auto bools = c.bools(place);
+  return {bools[0], bools[1], bools[2]};
+}
+
+std::optional<at::Tensor> maybe(const at::Tensor& x) { return x.defined() ? std::make_optional(x) : std::nullopt; }
+
+void batch_norm(const Call& c) {
+  bool training = c.boolean(5);
+  auto [out, mean, scale] = at::native_batch_norm(c.tensor(0), maybe(c.tensor(1)), maybe(c.tensor(2)), maybe(c.tensor(3)),
+                                                  maybe(c.tensor(4)), training, c.real(6), c.real(7));
+  c.put(8, out);
+  if (!training) return;  // nothing is saved
+  c.put(9, mean);
+  c.put(10, scale);
+}
+
+void layer_norm_backward(const Call& c) {
+  auto x = c.tensor(1);
+  auto [gx, gw, gb] = at::native_layer_norm_backward(c.tensor(0), x, c.ints(2), as_type(c.tensor(3), x),
+                                                     as_type(c.tensor(4), x), maybe(c.tensor(5)), maybe(c.tensor(6)),
+                                                     mask(c, 7));
+  c.put(8, gx);
+  c.put(9, gw);
+  c.put(10, gb);
+}
+
+void group_norm(const Call& c) {
+  auto [out, mean, scale] =
+      at::native_group_norm(c.tensor(0).contiguous(), maybe(c.tensor(1)), maybe(c.tensor(2)), c.integer(3), c.integer(4),
+                            c.integer(5), c.integer(6), c.real(7));
+  c.put(8, out);
+  c.put(9, mean);
+  c.put(10, scale);
+}
+
+void group_norm_backward(const Call& c) {
+  auto x = c.tensor(1).contiguous();
+  auto [gx, gw, gb] = at::native_group_norm_backward(c.tensor(0).contiguous(), x, as_type(c.tensor(2), x),
+                                                     as_type(c.tensor(3), x), maybe(c.tensor(4)), c.integer(5),
+                                                     c.integer(6), c.integer(7), c.integer(8), mask(c, 9));
+  c.put(10, gx);
+  c.put(11, gw);
+  c.put(12, gb);
+}
+
+// The mask has the NPU's own format: it stays empty, and the backward pass finds the places again.
+void max_pool_with_mask(const Call& c) {
+  c.put(6, std::get<0>(at::max_pool2d_with_indices(c.tensor(0), c.ints(1), c.ints(2), c.ints(3), c.ints(4), c.boolean(5))));
+}
+void max_pool_with_mask_backward(const Call& c) {
+  auto x = c.tensor(1);
+  auto places =
+      std::get<1>(at::max_pool2d_with_indices(x, c.ints(3), c.ints(4), c.ints(5), c.ints(6), c.boolean(7)));
+  c.put(8, at::max_pool2d_with_indices_backward(c.tensor(0), x, c.ints(3), c.ints(4), c.ints(5), c.ints(6), c.boolean(7),
+                                                places));
+}
+
+at::Tensor of_mean(const at::Tensor& gradient, const at::Tensor& self, int64_t reduction) {
+  return reduction == at::Reduction::Mean ? gradient / self.numel() : gradient;
+}
+
+void l1_loss_backward(const Call& c) {  // gradient, self, target, reduction -> result
+  auto self = c.tensor(1);
+  c.put(4, c.tensor(0) * of_mean(at::sign(self - c.tensor(2)), self, c.integer(3)));
+}
+
+void logits_backward(const Call& c) {  // gradient, self, target, weight, positive weight, reduction -> result
+  auto self = c.tensor(1), target = c.tensor(2), weight = c.tensor(3), positive = c.tensor(4);
+  auto p = at::sigmoid(self);
+  auto result = positive.defined() ? (1 + (positive - 1) * target) * p - positive * target : p - target;
+  if (weight.defined()) result = result * weight;
+  c.put(6, c.tensor(0) * of_mean(result, self, c.integer(5)));
+}
+
+}  // namespace
+
+Functions fake_cann::network_functions() {
+  return {
+      {"BatchNorm", batch_norm},
+      {"LayerNormBackward", layer_norm_backward},
+      {"GroupNorm", group_norm},
+      {"GroupNormBackward", group_norm_backward},
+      {"MaxPool2dWithMask", max_pool_with_mask},
+      {"MaxPool2dWithMaskBackward", max_pool_with_mask_backward},
+      {"L1LossBackward", l1_loss_backward},
+      {"BinaryCrossEntropyWithLogitsBackward", logits_backward},
+  };
+}

@@ -1,0 +1,67 @@
+// Random numbers: each call brings the seed and the offset of the device's generator.
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include "own.h"
+
+using namespace fake_cann;
+
+namespace {
+
+at::Generator generator(const Call& c, int seed) {
+  constexpr uint64_t kMix = 0x9e3779b97f4a7c15ULL;  // neighbouring offsets give unrelated numbers
+  return at::make_generator<at::CPUGeneratorImpl>(uint64_t(c.integer(seed)) + kMix * uint64_t(c.integer(seed + 1)));
+}
+
+// Masks of dropout have one bit per element, the lowest first.
+void pack(const at::Tensor& keep, const at::Tensor& mask) {
+  auto bytes = mask.view({-1});
+  auto flat = keep.contiguous();
+  auto* from = flat.data_ptr<bool>();
+  auto* to = static_cast<uint8_t*>(bytes.data_ptr());
+  bytes.zero_();
+  for (int64_t i = 0; i < flat.numel(); ++i)
+    if (from[i]) to[i / 8] |= uint8_t(1 << (i % 8));
+}
+
+at::Tensor unpack(const at::Tensor& mask, at::IntArrayRef sizes) {
+  auto keep = at::empty(sizes, at::kBool);
+  auto* from = static_cast<const uint8_t*>(mask.data_ptr());
+  auto* to = keep.data_ptr<bool>();
+  for (int64_t i = 0; i < keep.numel(); ++i) to[i] = (from[i / 8] >> (i % 8)) & 1;
+  return keep;
+}
+
+at::Tensor keep_mask(at::IntArrayRef sizes, double p, const Call& c, int seed) {
+  return at::rand(sizes, generator(c, seed)) >= p;
+}
+
+at::Tensor dropped(const at::Tensor& x, const at::Tensor& keep, double p) {
+  return p < 1 ? at::where(keep, x / (1 - p), at::zeros_like(x)) : at::zeros_like(x);
+}
+
+}  // namespace
+
+Functions fake_cann::random_functions() {
+  return {
+      {"InplaceNormal", [](const Call& c) { c.tensor(0).normal_(c.real(1), c.real(2), generator(c, 3)); }},
+      {"InplaceUniform", [](const Call& c) { c.tensor(0).uniform_(c.real(1), c.real(2), generator(c, 3)); }},
+      {"InplaceRandom", [](const Call& c) { c.tensor(0).random_(c.integer(1), c.integer(2), generator(c, 3)); }},
+      {"InplaceBernoulli", [](const Call& c) { c.tensor(0).bernoulli_(c.scalar(1).toDouble(), generator(c, 2)); }},
+      {"InplaceBernoulliTensor", [](const Call& c) { c.tensor(0).bernoulli_(c.tensor(1), generator(c, 2)); }},
+      {"NormalFloatFloat", [](const Call& c) { c.tensor(4).normal_(c.real(0), c.real(1), generator(c, 2)); }},
+      {"Randperm", [](const Call& c) { c.put(3, at::randperm(c.integer(0), generator(c, 1))); }},
+      {"Multinomial",
+       [](const Call& c) { c.put(5, at::multinomial(c.tensor(0), c.integer(1), c.boolean(2), generator(c, 3))); }},
+      {"DropoutGenMask", [](const Call& c) { pack(keep_mask(c.ints(0), c.real(1), c, 2), c.tensor(4)); }},
+      {"DropoutGenMaskV2", [](const Call& c) { pack(keep_mask(c.ints(0), c.real(1), c, 2), c.tensor(5)); }},
+      {"DropoutDoMask",
+       [](const Call& c) { c.put(3, dropped(c.tensor(0), unpack(c.tensor(1), c.tensor(0).sizes()), c.real(2))); }},
+      {"DropoutV3",
+       [](const Call& c) {
+         auto keep = keep_mask(c.tensor(0).sizes(), c.real(2), c, 3);
+         pack(keep, c.tensor(6));
+         c.put(5, dropped(c.tensor(0), keep, c.real(2)));
+       }},
+  };
+}

@@ -1,0 +1,41 @@
+// What computes an operator: a line of operators.txt, read once.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <string>
+#include <vector>
+
+#include "calls.h"
+
+namespace fake_cann {
+
+// Where an argument of ATen comes from.
+struct Source {
+  enum Kind { Place, PlaceOrNone, Constant, TypeOf } kind = Constant;
+  int place = 0;
+  c10::IValue constant;
+  c10::TypeKind wanted = c10::TypeKind::AnyType;
+};
+
+using Function = void (*)(const Call&);
+
+struct Recipe {
+  std::string letters;
+  // Either a function of this library ...
+  Function function = nullptr;
+  // ... or an operator of ATen, and where its results go if it returns them.
+  std::optional<c10::OperatorHandle> aten;
+  std::vector<Source> sources;
+  std::vector<int> results;
+};
+
+// The recipe of the operator with an index, read at its first use.
+const Recipe& recipe_of(int index);
+const char* name_of(int index);
+int operator_count();
+
+// A function of this library by the operator's name; null if it has none.
+Function function_of(const std::string& name);
+
+}  // namespace fake_cann

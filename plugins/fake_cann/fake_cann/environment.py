@@ -1,0 +1,96 @@
+"""What a process needs to find the libraries, and what forbids them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+
+from fake_cann.build import EMPTY, build, is_built, libraries
+from fake_cann.errors import RealCannError
+
+__all__ = ["finds_libraries", "install", "is_installed", "prepare", "refuse_real_cann"]
+
+_installed = False
+
+_SEARCHED = "LD_LIBRARY_PATH"
+#: Where CANN's set_env.sh says that it is.
+_HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH")
+_DRIVER = Path("/usr/local/Ascend/driver")
+_DEVICES = Path("/dev/davinci_manager")
+
+
+def refuse_real_cann(environ: Mapping[str, str] = os.environ) -> None:
+    """Raise where there is a real CANN or a real NPU: nothing may hide it.
+
+    Args:
+        environ: the environment.
+
+    Raises:
+        RealCannError: it is there.
+    """
+    ours = str(libraries(environ))
+    found = [f"{name}={environ[name]}" for name in _HOMES if environ.get(name)]
+    found += [str(path) for path in (_DRIVER, _DEVICES) if path.exists()]
+    for folder in environ.get(_SEARCHED, "").split(os.pathsep):
+        if folder and os.path.realpath(folder) != ours and Path(folder, "libascendcl.so").exists():
+            found.append(folder)
+    if found:
+        raise RealCannError(f"fake_cann: a real CANN is here ({', '.join(found)}): a fake one must not hide it")
+
+
+def finds_libraries(environ: Mapping[str, str] = os.environ) -> bool:
+    """Tell whether a process of this environment finds the libraries by itself.
+
+    Args:
+        environ: the environment.
+    """
+    return str(libraries(environ)) in environ.get(_SEARCHED, "").split(os.pathsep)
+
+
+def prepare(environ: MutableMapping[str, str]) -> Path:
+    """Build the libraries if they are not there, and change an environment so that a process finds them.
+
+    torch loads torch_npu in every process that imports torch. The queue of torch_npu is off unless it was chosen: with
+    it, an operator that fails has no exception of its own, and what comes after it returns anything.
+
+    Args:
+        environ: the environment of processes to start.
+
+    Returns:
+        The folder of the libraries.
+
+    Raises:
+        FakeCannError: see :func:`refuse_real_cann` and :func:`fake_cann.build.build`.
+    """
+    refuse_real_cann(environ)
+    folder = build(environ=environ)
+    if not finds_libraries(environ):
+        environ[_SEARCHED] = os.pathsep.join(filter(None, (str(folder), environ.get(_SEARCHED, ""))))
+    environ.setdefault("TASK_QUEUE_ENABLE", "0")
+    return folder
+
+
+def install() -> None:
+    """Let this process and its children import torch_npu; call it before ``import torch``.
+
+    The loader reads its search path when a process starts, so the libraries are loaded here, and torch_npu finds them
+    by their names. Children find them by themselves.
+
+    Raises:
+        FakeCannError: see :func:`prepare`.
+    """
+    global _installed
+    found = finds_libraries() and is_built()
+    folder = prepare(os.environ)
+    _installed = True
+    if found:
+        return
+    for name in ("libascendcl", "libhccl", *EMPTY, "libopapi"):
+        ctypes.CDLL(str(folder / f"{name}.so"), mode=ctypes.RTLD_GLOBAL)
+
+
+def is_installed() -> bool:
+    """Tell whether :func:`install` was called in this process."""
+    return _installed

@@ -1,0 +1,44 @@
+"""What the fake CANN adds to patchcore: ``patchcore run --fake-cann``, and its name in every report."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+import patchcore as pc
+
+OPTION = "--fake-cann"
+
+
+@pc.hookimpl
+def register_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--fake-cann``."""
+    parser.add_argument(
+        OPTION,
+        action="store_true",
+        help="let the installed torch_npu compute on the CPU in every process, on a fake CANN "
+        "(FAKE_CANN_DEVICES, FAKE_CANN_MEMORY_MIB, FAKE_CANN_SOC)",
+    )
+
+
+@pc.hookimpl
+def configure_run(options: argparse.Namespace) -> None:
+    """Install the fake CANN in this process, if the run has it."""
+    if options.fake_cann:
+        from fake_cann.environment import install
+
+        install()
+
+
+@pc.hookimpl
+def report_sections() -> Sequence[pc.Section]:
+    """Say that CANN is fake; nothing where it is not in use."""
+    from fake_cann.environment import is_installed
+
+    if not is_installed():
+        return ()
+    from fake_cann.wheel import torch_npu_version
+
+    version = torch_npu_version()
+    line = f"torch_npu {version} on a fake CANN: operators are computed by PyTorch on the CPU"
+    return (pc.Section("cann", (line,), mark="fake CANN", data={"torch_npu": version}),)

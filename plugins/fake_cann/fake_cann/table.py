@@ -1,0 +1,62 @@
+"""Which operators are computed: ``operators.txt``, read."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["TABLE", "Operator", "computed", "parse"]
+
+#: The table; its head says what the words mean.
+TABLE = Path(__file__).parent / "operators.txt"
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator that is computed.
+
+    Args:
+        name: without ``aclnn``.
+        letters: the kinds of its arguments.
+        computed_by: an operator of ATen, or ``own``.
+        words: where the arguments of ATen come from, and where the results go.
+    """
+
+    name: str
+    letters: str
+    computed_by: str
+    words: tuple[str, ...] = ()
+
+    @property
+    def recipe(self) -> str:
+        """The line without the name, which the library reads."""
+        return " ".join((self.letters, self.computed_by, *self.words))
+
+
+def parse(text: str) -> dict[str, Operator]:
+    """Return the operators of a table by name.
+
+    Args:
+        text: of the table.
+
+    Raises:
+        ValueError: a line that is no operator, or a name that is there twice.
+    """
+    operators: dict[str, Operator] = {}
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, *rest = line.split()
+        if len(rest) < 2 or set(rest[0]) - set("TSLZABFybdfiwuhcs"):
+            raise ValueError(f"expected a name, letters and what computes it, found {line!r}")
+        if name in operators:
+            raise ValueError(f"{name} is there twice")
+        operators[name] = Operator(name, rest[0], rest[1], tuple(rest[2:]))
+    return operators
+
+
+@functools.cache
+def computed() -> dict[str, Operator]:
+    """Return the operators of ``operators.txt`` by name."""
+    return parse(TABLE.read_text(encoding="utf-8"))

@@ -1,0 +1,81 @@
+"""Collectives of the real ProcessGroupHCCL between processes, and a rank that dies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PROGRAM = """
+    import os, sys
+    import torch
+    import torch.distributed as dist
+    import torch.multiprocessing as mp
+
+    def work(rank, size, how):
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv[2] if len(sys.argv) > 2 else "29611",
+                          RANK=str(rank), WORLD_SIZE=str(size))
+        torch.npu.set_device(rank)
+        dist.init_process_group("hccl", rank=rank, world_size=size)
+        globals()[how](rank, size)
+        dist.destroy_process_group()
+
+    def collectives(rank, size):
+        for dtype in (torch.float32, torch.int64, torch.float16, torch.bfloat16):
+            x = torch.arange(4).to(dtype).npu() + rank
+            dist.all_reduce(x)
+            assert x.cpu().tolist() == [1, 3, 5, 7], x
+        x = torch.full((3,), float(rank)).npu()
+        dist.broadcast(x, 1)
+        assert x.cpu().tolist() == [1, 1, 1]
+        parts = [torch.zeros(2).npu() for _ in range(size)]
+        dist.all_gather(parts, torch.full((2,), float(rank)).npu())
+        assert [part.cpu().tolist() for part in parts] == [[0, 0], [1, 1]]
+        out = torch.zeros(2).npu()
+        dist.reduce_scatter_tensor(out, torch.arange(4.0).npu())
+        assert out.cpu().tolist() == [[0, 2], [4, 6]][rank]
+        out = torch.zeros(2).npu()
+        dist.all_to_all_single(out, torch.arange(2.0).npu() + 10 * rank)
+        assert out.cpu().tolist() == [[0, 10], [1, 11]][rank]
+        large = torch.ones(3 << 20).npu()
+        dist.all_reduce(large, op=dist.ReduceOp.MAX)
+        assert float(large.sum()) == 3 << 20
+        dist.barrier()
+
+    def training(rank, size):
+        torch.manual_seed(0)
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2).npu(), device_ids=[rank])
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        torch.manual_seed(rank)
+        for _ in range(3):
+            loss = model(torch.randn(5, 4).npu()).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+        others = [torch.zeros_like(weights) for _ in range(size)]
+        dist.all_gather(others, weights)
+        assert torch.equal(others[0].cpu(), others[1].cpu())
+
+    def death(rank, size):
+        dist.barrier()
+        if rank == 1:
+            os._exit(3)
+        dist.all_reduce(torch.ones(2).npu())
+        torch.npu.synchronize()
+
+    if __name__ == "__main__":
+        mp.spawn(work, (2, sys.argv[1]), nprocs=2)
+        print("ok")
+    """
+
+
+def test_collectives(on_cann: Any) -> None:
+    assert on_cann(PROGRAM, "collectives", "29611").stdout.endswith("ok\n")
+
+
+def test_ddp(on_cann: Any) -> None:
+    assert on_cann(PROGRAM, "training", "29612").stdout.endswith("ok\n")
+
+
+def test_a_rank_that_dies_ends_the_others(on_cann: Any) -> None:
+    done = on_cann(PROGRAM, "death", "29613", code=1, timeout=120)
+    assert "ok" not in done.stdout

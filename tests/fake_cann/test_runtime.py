@@ -1,0 +1,109 @@
+"""Devices, memory, streams, events, what is refused, and processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def test_devices(on_cann: Any) -> None:
+    program = """
+        import torch
+        print(torch.npu.device_count(), torch.npu.get_device_name(0), torch.npu.mem_get_info()[1] >> 20)
+        """
+    options = ("--devices", "3", "--memory-mib", "2048", "--soc", "Ascend910B1")
+    assert on_cann(program, options=options).stdout == "3 Ascend910B1 2048\n"
+    assert on_cann(program, options=options, ASCEND_RT_VISIBLE_DEVICES="1,0").stdout[:2] == "2 "
+    assert on_cann(program, options=options, ASCEND_RT_VISIBLE_DEVICES="5").stdout[:2] == "0 "
+
+
+def test_memory_ends(on_cann: Any) -> None:
+    program = """
+        import torch
+        kept = torch.empty(20 << 20, dtype=torch.uint8, device="npu:1")
+        used = torch.npu.memory_allocated(1)
+        try:
+            torch.empty(60 << 20, dtype=torch.uint8, device="npu:1")
+        except torch.OutOfMemoryError as error:
+            print(used >> 20, "64.00 MiB total capacity" in str(error))
+        torch.empty(60 << 20, dtype=torch.uint8, device="npu:0")
+        """
+    assert on_cann(program, options=("--memory-mib", "64")).stdout == "20 True\n"
+
+
+def test_streams_and_events(on_cann: Any) -> None:
+    program = """
+        import torch
+        start, end = (torch.npu.Event(enable_timing=True) for _ in range(2))
+        stream = torch.npu.Stream()
+        with torch.npu.stream(stream):
+            start.record()
+            x = torch.ones(4).npu() * 3
+            end.record()
+        torch.npu.current_stream().wait_stream(stream)
+        end.synchronize()
+        print(x.sum().item(), start.elapsed_time(end) >= 0, end.query())
+        """
+    assert on_cann(program).stdout == "12.0 True True\n"
+
+
+def test_a_missing_operator_is_named_and_computes_nothing(on_cann: Any) -> None:
+    program = """
+        import torch
+        for work in (lambda x: torch.linalg.svd(x), lambda x: torch.ops.npu.npu_format_cast(x, 29)):
+            try:
+                work(torch.ones(3, 3).npu())
+            except RuntimeError as error:
+                print([line for line in str(error).splitlines() if "NotEmulated" in line or "aclnn" in line][-1])
+        """
+    lines = on_cann(program).stdout.splitlines()
+    assert lines[0] == "NotEmulated: the fake CANN has no operator Svd (aclop)"
+    assert len(lines) == 2
+
+
+def test_children_find_the_libraries(on_cann: Any) -> None:
+    program = """
+        import multiprocessing as mp
+        import os, subprocess, sys
+
+        def work(q):
+            import torch
+            q.put(float(torch.ones(3).npu().sum()))
+
+        if __name__ == "__main__":
+            code = "import torch; print(float(torch.ones(2).npu().sum()))"
+            print(subprocess.check_output([sys.executable, "-c", code], text=True).strip())
+            for method in ("spawn", "fork"):
+                context = mp.get_context(method)
+                queue = context.Queue()
+                process = context.Process(target=work, args=(queue,))
+                process.start()
+                print(queue.get(timeout=120))
+                process.join()
+        """
+    assert on_cann(program).stdout.split() == ["2.0", "3.0", "3.0"]
+
+
+def test_install_in_a_process_that_was_not_prepared(on_cann: Any) -> None:
+    program = """
+        import os, subprocess, sys
+        code = (
+            "import fake_cann; fake_cann.install(); import subprocess, sys, torch;"
+            "print(float(torch.ones(2).npu().sum()), flush=True);"
+            "child = 'import torch; print(float(torch.ones(4).npu().sum()))';"
+            "subprocess.run([sys.executable, '-c', child], check=True)"
+        )
+        environ = {k: v for k, v in os.environ.items() if k not in ("LD_LIBRARY_PATH", "TASK_QUEUE_ENABLE")}
+        subprocess.run([sys.executable, "-c", code], check=True, env=environ)
+        """
+    assert on_cann(program).stdout.split() == ["2.0", "4.0"]
+
+
+def test_the_list_of_operators(on_cann: Any) -> None:
+    program = """
+        from fake_cann.__main__ import main
+        main(["operators"])
+        """
+    lines = on_cann(program).stdout.splitlines()
+    assert "aclnnAdd  computed  add.out" in lines
+    assert "aclnnFlashAttentionScoreV4  refused" in lines
+    assert lines[-1].startswith("torch_npu 2.13.0 calls 904 operators: ")

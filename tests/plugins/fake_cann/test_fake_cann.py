@@ -1,0 +1,111 @@
+"""What fake-cann does without torch: its table, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+table = pytest.importorskip("fake_cann.table", reason="needs the plugins of this repository")
+
+from fake_cann import build, environment, wheel  # noqa: E402
+from fake_cann.errors import FakeCannError, RealCannError  # noqa: E402
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A torch and a torch_npu that only look like it, not imported."""
+    for name in ("torch", "torch_npu"):
+        (tmp_path / name / "lib").mkdir(parents=True)
+        (tmp_path / name / "__init__.py").write_text("raise AssertionError('imported')")
+        (tmp_path / name / "version.py").write_text("git_version = 'x'")
+    monkeypatch.setattr(wheel, "package_of", lambda name: tmp_path / name)
+    monkeypatch.setattr(build, "package_of", wheel.package_of)
+    build._key.cache_clear()
+    yield tmp_path
+    build._key.cache_clear()
+
+
+def test_the_package_needs_neither_torch_nor_a_compiler_to_be_imported() -> None:
+    code = "import sys, fake_cann, fake_cann.plugin; sys.exit('torch' in sys.modules or 'torch_npu' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_the_table() -> None:
+    operators = table.computed()
+    assert operators["Add"].letters == "TTST"
+    assert operators["Add"].recipe == "TTST add.out 0 1 2 3"
+    assert list(operators) == sorted(operators)
+
+
+def test_places_of_the_table_are_places_of_the_letters() -> None:
+    for operator in table.computed().values():
+        places = [word.rstrip("?").replace("type", "") for word in operator.words]
+        numbers = [int(place) for place in places if place.isdigit()]
+        assert all(number < len(operator.letters) for number in numbers), operator
+
+
+@pytest.mark.parametrize("text", ["Add", "Add TTX own", "Add TT own\nAdd TT own"])
+def test_a_table_that_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match="Add"):
+        table.parse(text)
+
+
+def test_every_function_of_its_own_is_in_the_sources() -> None:
+    sources = Path(table.TABLE.parent, "csrc", "operators").glob("own_*.cpp")
+    text = "".join(source.read_text(encoding="utf-8") for source in sources)
+    own = {name for name, operator in table.computed().items() if operator.computed_by == "own"}
+    assert {name for name in own if f'{{"{name}",' not in text} == set()
+
+
+def test_operators_that_a_wheel_calls(packages: Path) -> None:
+    library = packages / "torch_npu" / "lib" / "libtorch_npu.so"
+    library.write_bytes(b"\0aclnnAddGetWorkspaceSize\0aclnnAdd\0aclnnSvdGetWorkspaceSize\0xaclnnNoGetWorkspaceSize\0")
+    assert wheel.operators_called() == ["Add", "Svd"]
+
+
+def test_a_real_cann_is_never_hidden(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = {build.CACHE: str(tmp_path / "cache")}
+    environment.refuse_real_cann(environ)
+    with pytest.raises(RealCannError, match="/opt/Ascend"):
+        environment.refuse_real_cann({**environ, "ASCEND_HOME_PATH": "/opt/Ascend"})
+    (tmp_path / "libascendcl.so").touch()
+    with pytest.raises(RealCannError, match=str(tmp_path)):
+        environment.refuse_real_cann({**environ, "LD_LIBRARY_PATH": f"/nowhere{os.pathsep}{tmp_path}"})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the libraries are for Linux")
+def test_without_a_compiler(packages: Path, tmp_path: Path) -> None:
+    environ = {build.CACHE: str(tmp_path / "cache"), "PATH": str(tmp_path), "CXX": "no-compiler -O2"}
+    with pytest.raises(FakeCannError, match="expected a C\\+\\+ compiler, found no no-compiler -O2"):
+        build.build(environ=environ)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of folders")
+def test_a_cache_that_others_can_enter(packages: Path, tmp_path: Path) -> None:
+    environ = {build.CACHE: str(tmp_path / "cache")}
+    folder = build.libraries(environ)
+    folder.mkdir(parents=True)
+    folder.chmod(0o755)
+    with pytest.raises(FakeCannError, match="others may enter"):
+        build.libraries(environ)
+
+
+def test_without_torch_npu(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FakeCannError, match="expected a_package_that_is_not_there"):
+        wheel.package_of("a_package_that_is_not_there")
+
+
+def test_the_environment_of_children(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = {build.CACHE: str(tmp_path / "cache"), "LD_LIBRARY_PATH": "/opt/mine"}
+    folder = build.libraries(environ)
+    monkeypatch.setattr(environment, "build", lambda environ: folder)
+    assert not environment.finds_libraries(environ)
+    environment.prepare(environ)
+    environment.prepare(environ)
+    assert environ["LD_LIBRARY_PATH"] == f"{folder}{os.pathsep}/opt/mine"
+    assert environ["TASK_QUEUE_ENABLE"] == "0"
+    assert environment.finds_libraries(environ)
