@@ -14,6 +14,11 @@ def normal(*sizes: int) -> Callable[[torch.dtype], torch.Tensor]:
     return lambda dtype: torch.randn(*sizes).to(dtype)
 
 
+def positive(*sizes: int) -> Callable[[torch.dtype], torch.Tensor]:
+    """Return what makes a tensor of numbers between 0.1 and 0.9."""
+    return lambda dtype: (torch.rand(*sizes) * 0.8 + 0.1).to(dtype)
+
+
 def numbers(high: int, *sizes: int) -> Callable[[torch.dtype], torch.Tensor]:
     """Return what makes a tensor of whole numbers."""
     return lambda dtype: torch.randint(0, high, sizes)
@@ -29,17 +34,148 @@ def adam(parameter: torch.Tensor, gradient: torch.Tensor, **options: Any) -> tor
     return parameter.detach()
 
 
+def inplace(change: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that changes a copy of its first argument, and returns that."""
+
+    def changed(first: torch.Tensor, *rest: Any) -> torch.Tensor:
+        copy = first.clone()
+        change(copy, *rest)
+        return copy
+
+    return changed
+
+
+def unscaled(first: torch.Tensor, second: torch.Tensor) -> list[torch.Tensor]:
+    """Return what the check of a gradient scaler makes of gradients, and what it has found."""
+    found = torch.zeros(1, device=first.device)
+    gradients = [first.clone(), second.clone()]
+    torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, torch.full((1,), 0.5, device=first.device))
+    return [*gradients, found]
+
+
+def updated_scale(found: torch.Tensor) -> list[torch.Tensor]:
+    """Return a gradient scaler's scale and its count of good steps after two steps."""
+    scale, tracker = torch.full((1,), 8.0).to(found.device), torch.zeros(1, dtype=torch.int32).to(found.device)
+    for _ in range(2):
+        torch._amp_update_scale_(scale, tracker, found.float(), 2.0, 0.5, 2)
+    return [scale, tracker]
+
+
+UNARY = ("abs", "acos", "asin", "atan", "cos", "cosh", "erf", "erfc", "exp", "expm1", "log", "log10", "log1p", "log2")
+UNARY += ("neg", "reciprocal", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh")
+BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "pow")
+BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
+IN_PLACE = (*BINARY[:4], "floor_divide", "fmod", "remainder", "eq", "ne", "lt", "le", "gt", "ge", "xlogy")
+TWO = [positive(3, 4), positive(5)]
+INDEXED = [normal(6, 3), numbers(6, 4), normal(4, 3)]
+
+
+def floats(*sizes: int) -> Callable[[torch.dtype], torch.Tensor]:
+    """Return what makes a tensor of normal numbers, float whatever the type."""
+    return lambda dtype: torch.randn(*sizes)
+
+
+def foreach(name: str, *rest: Any) -> Callable[..., Any]:
+    """Return a function that calls an operator on lists of two tensors; ``rest`` follows the lists."""
+    function = getattr(torch, f"_foreach_{name}")
+    return lambda *given: function(*(list(given[i : i + 2]) for i in range(0, len(given), 2)), *rest)
+
+
 CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("foreach adam", lambda p, g: adam(p, g, foreach=True), [normal(7, 5), normal(7, 5)]),
     ("fused adam", lambda p, g: adam(p, g, fused=True), [normal(7, 5), normal(7, 5)]),
     ("fused adam amsgrad", lambda p, g: adam(p, g, fused=True, amsgrad=True), [normal(7, 5), normal(7, 5)]),
     ("embedding", lambda w, i: F.embedding(i, w), [normal(11, 4), numbers(11, 3, 5)]),
-    ("cross entropy", lambda x, y: F.cross_entropy(x, y), [normal(6, 9), numbers(9, 6)]),
-    ("cross entropy 2d", lambda x, y: F.cross_entropy(x, y), [normal(2, 9, 4, 4), numbers(9, 2, 4, 4)]),
+    ("cross entropy", F.cross_entropy, [normal(6, 9), numbers(9, 6)]),
+    ("cross entropy 2d", F.cross_entropy, [normal(2, 9, 4, 4), numbers(9, 2, 4, 4)]),
     ("masked index", lambda x: x[x > 0], [normal(4, 5)]),
     (
         "index put",
         lambda x, i, v: x.clone().index_put((i,), v, accumulate=True),
         [normal(6, 3), numbers(6, 4), normal(4, 3)],
     ),
+    ("batch norm", lambda x, w, b: F.batch_norm(x, None, None, w, b, True), [normal(4, 3, 5, 5), normal(3), normal(3)]),
+    ("layer norm", lambda x, w, b: F.layer_norm(x, (6,), w, b), [normal(4, 6), normal(6), normal(6)]),
+    ("group norm", lambda x, w, b: F.group_norm(x, 2, w, b), [normal(4, 6, 5), normal(6), normal(6)]),
+    ("unscale", unscaled, [normal(3, 4), normal(5)]),
+    ("update of the scale", updated_scale, [lambda dtype: torch.zeros(1)]),
+    ("update of the scale after inf", updated_scale, [lambda dtype: torch.ones(1)]),
+    ("max pool 2d", lambda x: F.max_pool2d(x, 3, 2, 1), [normal(2, 3, 8, 8)]),
+    ("relu in place", inplace(lambda x: torch.relu_(x)), [normal(3, 4)]),
+    ("leaky relu in place", inplace(lambda x: F.leaky_relu_(x, 0.2)), [normal(3, 4)]),
+    ("hardtanh in place", inplace(lambda x: F.hardtanh_(x)), [normal(3, 4)]),
+    ("hardswish in place", inplace(lambda x: F.hardswish(x, inplace=True)), [normal(3, 4)]),
+    ("celu in place", inplace(lambda x: F.celu(x, 1.2, inplace=True)), [normal(3, 4)]),
+    ("elu in place", inplace(lambda x: F.elu(x, 1.2, inplace=True)), [normal(3, 4)]),
+    ("split", lambda x: [part * 2 for part in torch.split_with_sizes_copy(x, [1, 3])], [normal(4, 5)]),
+    ("rms norm", lambda x, w: F.rms_norm(x, (6,), w), [normal(4, 6), normal(6)]),
+    *((f"foreach {name}", foreach(name), TWO) for name in UNARY),
+    *((f"foreach {name}", foreach(name), [*TWO, *TWO]) for name in BINARY),
+    *((f"foreach {name} with a number", foreach(name, 1.5), TWO) for name in BINARY),
+    *((f"foreach {name} with numbers", foreach(name, [1.5, 2.5]), TWO) for name in BINARY),
+    ("foreach addcmul", foreach("addcmul", 0.5), [*TWO, *TWO, *TWO]),
+    ("foreach addcdiv", foreach("addcdiv", 0.5), [*TWO, *TWO, *TWO]),
+    ("foreach lerp", foreach("lerp", 0.3), [*TWO, *TWO]),
+    ("foreach lerp with tensors", foreach("lerp"), [*TWO, *TWO, *TWO]),
+    ("foreach norm", foreach("norm"), TWO),
+    ("foreach zero", inplace(lambda x, y: torch._foreach_zero_([x, y])), TWO),
+    ("foreach copy", inplace(lambda x, y: torch._foreach_copy_([x], [y])), [normal(3, 4), normal(3, 4)]),
+    *(
+        (f"{name} with a number in place", inplace(lambda x, name=name: getattr(x, f"{name}_")(1.5)), [normal(3, 4)])
+        for name in [
+            "add",
+            "sub",
+            "mul",
+            "div",
+            "floor_divide",
+            "fmod",
+            "remainder",
+            "eq",
+            "ne",
+            "lt",
+            "le",
+            "gt",
+            "ge",
+            "xlogy",
+            "fill",
+            "clamp_max",
+        ]
+    ),
+    *(
+        (f"{name} with a number", lambda x, name=name: getattr(x, name)(3), [numbers(9, 3, 4)])
+        for name in [
+            "bitwise_and",
+            "bitwise_or",
+            "bitwise_xor",
+            "floor_divide",
+            "fmod",
+            "clamp_max",
+            "bitwise_left_shift",
+        ]
+    ),
+    *(
+        (f"{name} with a number in place", inplace(lambda x, name=name: getattr(x, f"{name}_")(3)), [numbers(9, 3, 4)])
+        for name in ["bitwise_and", "bitwise_xor"]
+    ),
+    ("xlogy of a number", lambda x: torch.xlogy(2.0, x), [positive(3, 4)]),
+    ("xlogy with a number", lambda x: torch.xlogy(x, 2.0), [positive(3, 4)]),
+    ("remainder of a number", lambda x: torch.remainder(7, x), [positive(3, 4)]),
+    (
+        "rounded quotients",
+        lambda x: [torch.div(x, 0.3, rounding_mode=how) for how in ("floor", "trunc")],
+        [normal(3, 4)],
+    ),
+    ("rounded quotients in place", inplace(lambda x: x.div_(0.3, rounding_mode="floor")), [normal(3, 4)]),
+    ("isin", lambda x: [torch.isin(x, 3), torch.isin(3, x)], [numbers(5, 3, 4)]),
+    ("searchsorted", lambda x: torch.searchsorted(x.sort().values, 0.2), [floats(7)]),
+    (
+        "bucketize",
+        lambda x, y: torch.bucketize(x, y.sort().values),
+        [floats(7), floats(5)],
+    ),
+    ("repeat", lambda x, n: torch.repeat_interleave(x, n), [normal(4), numbers(3, 4)]),
+    ("index fill", lambda x: x.index_fill(0, torch.tensor([0, 2], device=x.device), 1.5), [normal(4, 3)]),
+    ("scatter a number in place", inplace(lambda x, i: x.scatter_(0, i, 1.5)), [normal(4, 3), numbers(4, 2, 3)]),
+    ("fill diagonal", inplace(lambda x: x.fill_diagonal_(2.0)), [normal(4, 4)]),
+    ("range", lambda x: x + torch.range(0, 3, device=x.device), [normal(4)]),
 ]

@@ -27,19 +27,8 @@ TOLERANCES = {torch.float16: (2e-3, 2e-3), torch.bfloat16: (2e-2, 2e-2)}
 SAMPLES = 5
 BACKWARD_SAMPLES = 2
 #: What draws random numbers, reads memory that nobody wrote, or is a choice among equals.
-DRAWN = (
-    "bernoulli",
-    "cauchy",
-    "dropout",
-    "empty",
-    "exponential",
-    "geometric",
-    "multinomial",
-    "normal",
-    "rand",
-    "rrelu",
-)
-NOT_COMPARED = (*DRAWN, "eig", "lobpcg", "lstsq", "lu", "pca", "qr", "svd", "uniform")
+DRAWN = ("bernoulli", "cauchy", "dropout", "empty", "exponential", "geometric", "multinomial", "normal", "rand")
+NOT_COMPARED = (*DRAWN, "rrelu", "eig", "lobpcg", "lstsq", "lu", "pca", "qr", "svd", "uniform")
 
 NAMES = list(computed())
 _library = ctypes.CDLL("libopapi.so")
@@ -99,6 +88,8 @@ def compare(name: str, dtype: torch.dtype, function: Callable[..., Any], given: 
         before = counts()
         found = [tensor.cpu() for tensor in tensors(function(*given, **options))]
         result["called"] = [name for name, a, b in zip(NAMES, before, counts()) if a != b]
+        if any(name.startswith("Dropout") for name in result["called"]):
+            return {}  # of attention; the device draws other numbers
         rtol, atol = TOLERANCES.get(dtype, (1e-4, 1e-5))
         torch.testing.assert_close(
             found, tensors(expected), rtol=rtol, atol=atol, equal_nan=True, check_dtype=False, check_stride=False

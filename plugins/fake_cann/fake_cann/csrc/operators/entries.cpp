@@ -81,7 +81,9 @@ Argument read(char letter, Reader& reader, std::vector<std::string>& texts) {
 
 int fail(int index, const std::exception& error) {
   constexpr size_t kMost = 800;
-  std::string text = std::string("fake CANN: ") + name_of(index) + ": " + error.what();
+  auto* of_torch = dynamic_cast<const c10::Error*>(&error);  // its what() has the stack
+  std::string text = std::string("fake CANN: aclnn") + name_of(index) + ": " +
+                     (of_torch ? of_torch->what_without_backtrace() : error.what());
   fake_cann_set_message(text.substr(0, kMost).c_str());
   return kOperatorFailed;
 }

@@ -73,7 +73,9 @@ void rotary_backward(const Call& c) {  // gradient, cosine, sine, x, mode -> gra
 
 void adam_w(const Call& c) {
   // parameter, m, v, largest v, gradient, step; rate, beta 1, beta 2, decay, epsilon, with largest v, maximize
-  auto p = c.tensor(0), m = c.tensor(1), v = c.tensor(2), g = c.tensor(4);
+  // Computed in float, as torch's own fused step does for half precision.
+  auto p = c.tensor(0).to(at::kFloat), m = c.tensor(1).to(at::kFloat), v = c.tensor(2).to(at::kFloat);
+  auto g = c.tensor(4).to(at::kFloat);
   double rate = c.real(6), beta1 = c.real(7), beta2 = c.real(8), decay = c.real(9), epsilon = c.real(10);
   double step = c.tensor(5).item().toDouble() + 1;
   if (c.boolean(12)) g = -g;
@@ -82,11 +84,13 @@ void adam_w(const Call& c) {
   v.mul_(beta2).addcmul_(g, g, 1 - beta2);
   auto second = v;
   if (c.boolean(11)) {
-    auto largest = c.tensor(3);
-    at::maximum_out(largest, largest, v);
-    second = largest;
+    second = at::maximum(c.tensor(3).to(at::kFloat), v);
+    c.put(3, second);
   }
   p.addcdiv_(m, (second / (1 - std::pow(beta2, step))).sqrt_().add_(epsilon), -rate / (1 - std::pow(beta1, step)));
+  c.put(0, p);
+  c.put(1, m);
+  c.put(2, v);
 }
 
 }  // namespace

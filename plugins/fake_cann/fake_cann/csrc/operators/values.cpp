@@ -131,7 +131,7 @@ EXPORTED ScalarValue* aclCreateScalar(void* data, int type) {
 
 EXPORTED Ints* aclCreateIntArray(const int64_t* items, uint64_t count) { return new Ints{{items, items + count}}; }
 EXPORTED Floats* aclCreateFloatArray(const float* items, uint64_t count) { return new Floats{{items, items + count}}; }
-EXPORTED Bools* aclCreateBoolArray(const bool* items, uint64_t count) { return new Bools{{items, items + count}}; }
+EXPORTED Bools* aclCreateBoolArray(const bool* items, uint64_t count) { return new Bools{std::vector<bool>(items, items + count)}; }
 EXPORTED Tensors* aclCreateTensorList(TensorValue* const* items, uint64_t count) {
   return new Tensors{{items, items + count}};
 }
