@@ -176,6 +176,5 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("repeat", lambda x, n: torch.repeat_interleave(x, n), [normal(4), numbers(3, 4)]),
     ("index fill", lambda x: x.index_fill(0, torch.tensor([0, 2], device=x.device), 1.5), [normal(4, 3)]),
     ("scatter a number in place", inplace(lambda x, i: x.scatter_(0, i, 1.5)), [normal(4, 3), numbers(4, 2, 3)]),
-    ("fill diagonal", inplace(lambda x: x.fill_diagonal_(2.0)), [normal(4, 4)]),
     ("range", lambda x: x + torch.range(0, 3, device=x.device), [normal(4)]),
 ]

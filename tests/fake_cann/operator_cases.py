@@ -26,9 +26,23 @@ TYPES = (torch.float32, torch.int64, torch.bool, torch.float16, torch.bfloat16)
 TOLERANCES = {torch.float16: (2e-3, 2e-3), torch.bfloat16: (2e-2, 2e-2)}
 SAMPLES = 5
 BACKWARD_SAMPLES = 2
-#: What draws random numbers, reads memory that nobody wrote, or is a choice among equals.
-DRAWN = ("bernoulli", "cauchy", "dropout", "empty", "exponential", "geometric", "multinomial", "normal", "rand")
-NOT_COMPARED = (*DRAWN, "rrelu", "eig", "lobpcg", "lstsq", "lu", "pca", "qr", "svd", "uniform")
+#: What draws random numbers, reads memory that nobody wrote, or is a choice among equals: how the last part of the name
+#: begins. In evaluation torch_npu's native_batch_norm gives back statistics that the CPU leaves out.
+DRAWN = ("bernoulli", "cauchy", "empty", "exponential", "geometric", "log_normal", "multinomial", "new_empty", "normal")
+NOT_COMPARED = (
+    *DRAWN,
+    "rand",
+    "rrelu",
+    "uniform",
+    "eig",
+    "lobpcg",
+    "lstsq",
+    "lu",
+    "pca",
+    "qr",
+    "svd",
+    "native_batch_norm",
+)
 
 NAMES = list(computed())
 _library = ctypes.CDLL("libopapi.so")
@@ -108,7 +122,7 @@ def compare(name: str, dtype: torch.dtype, function: Callable[..., Any], given: 
 def database() -> Iterator[tuple[str, torch.dtype, Callable[..., Any], Any, Any]]:
     """Yield the cases of PyTorch's database."""
     for entry in op_db:
-        if any(part in entry.name for part in NOT_COMPARED):
+        if entry.name.split(".")[-1].startswith(NOT_COMPARED) or "dropout" in entry.name:
             continue
         for dtype in TYPES:
             if dtype not in entry.dtypes:
@@ -118,6 +132,8 @@ def database() -> Iterator[tuple[str, torch.dtype, Callable[..., Any], Any, Any]
             except Exception:
                 continue
             for number, sample in samples:
+                if sample.kwargs.get("return_indices"):
+                    continue  # the mask of max_pool2d has a format of its own
                 given = [sample.input, *sample.args]
                 yield entry.name, dtype, entry.op, given, sample.kwargs
                 if entry.inplace_variant and number < BACKWARD_SAMPLES:

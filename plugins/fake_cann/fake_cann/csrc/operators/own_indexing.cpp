@@ -33,11 +33,6 @@ at::Tensor scatter_value(const Call& c) {
   return how == kReplace ? at::scatter(self, dim, index, c.scalar(3))
                          : at::scatter(self, dim, index, c.scalar(3), reduction(how));
 }
-at::Tensor scatter_reduce(const Call& c) {
-  static constexpr std::string_view kNames[] = {"sum", "prod", "mean", "amax", "amin"};
-  return at::scatter_reduce(c.tensor(0), c.integer(1), c.tensor(2), c.tensor(3), kNames[c.integer(4)], c.boolean(5));
-}
-
 void unique(const Call& c) {  // self, sorted, inverse, counts -> values, inverse, counts
   auto [values, inverse, counts] = at::_unique2(c.tensor(0), c.boolean(1), true, true);
   auto target = c.tensor(5);
@@ -66,7 +61,6 @@ Functions fake_cann::indexing_functions() {
       {"InplaceScatter", [](const Call& c) { c.put(0, scatter(c)); }},
       {"ScatterValue", [](const Call& c) { c.put(5, scatter_value(c)); }},
       {"InplaceScatterValue", [](const Call& c) { c.put(0, scatter_value(c)); }},
-      {"ScatterReduce", [](const Call& c) { c.put(6, scatter_reduce(c)); }},
       {"SplitWithSize",
        [](const Call& c) {
          auto parts = at::split_with_sizes(c.tensor(0), c.ints(1), c.integer(2));

@@ -27,6 +27,19 @@ void batch_norm(const Call& c) {
   c.put(10, scale);
 }
 
+void batch_norm_backward(const Call& c) {
+  // gradient, x, weight, mean, variance, saved mean, saved scale, training, epsilon, mask -> gradients of x, weight, bias
+  auto wide = [&c](int place) {  // saved values are float where the input is half precision
+    auto x = c.tensor(place);
+    return x.defined() ? std::make_optional(x.to(at::kFloat)) : std::nullopt;
+  };
+  auto [gx, gw, gb] = at::native_batch_norm_backward(*wide(0), *wide(1), wide(2), wide(3), wide(4), wide(5), wide(6),
+                                                     c.boolean(7), c.real(8), mask(c, 9));
+  c.put(10, gx);
+  c.put(11, gw);
+  c.put(12, gb);
+}
+
 void layer_norm_backward(const Call& c) {
   auto x = c.tensor(1);
   auto [gx, gw, gb] = at::native_layer_norm_backward(c.tensor(0), x, c.ints(2), as_type(c.tensor(3), x),
@@ -90,6 +103,7 @@ void logits_backward(const Call& c) {  // gradient, self, target, weight, positi
 Functions fake_cann::network_functions() {
   return {
       {"BatchNorm", batch_norm},
+      {"BatchNormBackward", batch_norm_backward},
       {"LayerNormBackward", layer_norm_backward},
       {"GroupNorm", group_norm},
       {"GroupNormBackward", group_norm_backward},
