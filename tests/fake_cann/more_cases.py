@@ -61,6 +61,67 @@ def updated_scale(found: torch.Tensor) -> list[torch.Tensor]:
     return [scale, tracker]
 
 
+def drawn(draw: Callable[[torch.device], torch.Tensor], mean: float, deviation: float) -> Callable[..., torch.Tensor]:
+    """Return a function that tells whether numbers have the moments that they should, and come again with the seed."""
+
+    def check(x: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(3)
+        first, second = draw(x.device).float(), draw(x.device).float()
+        torch.manual_seed(3)
+        again = draw(x.device).float()
+        right = abs(float(first.mean()) - mean) < 0.05 and abs(float(first.std()) - deviation) < 0.05
+        return torch.tensor([right, torch.equal(first.cpu(), again.cpu()), torch.equal(first.cpu(), second.cpu())])
+
+    return check
+
+
+def dropped(x: torch.Tensor) -> torch.Tensor:
+    """Return whether dropout drops a third, scales the rest, and sends gradients back through what it kept."""
+    ones = torch.ones(9000, device=x.device, requires_grad=True)
+    out = F.dropout(ones, 1 / 3)
+    out.sum().backward()
+    share = float((out == 0).float().mean())
+    values = sorted({round(value, 3) for value in out.detach().cpu().tolist()})
+    return torch.tensor([abs(share - 1 / 3) < 0.03, values == [0.0, 1.5], torch.equal(out.cpu(), ones.grad.cpu())])
+
+
+def permuted(x: torch.Tensor) -> torch.Tensor:
+    """Return whether a permutation has each number once, in another order."""
+    order = torch.randperm(50, device=x.device).cpu()
+    return torch.tensor([torch.equal(order.sort().values, torch.arange(50)), torch.equal(order, torch.arange(50))])
+
+
+def fused(name: str, formula: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Return a function that calls a fused operator of torch_npu on the NPU, and its definition on the CPU."""
+
+    def either(first: torch.Tensor, *rest: Any) -> torch.Tensor:
+        if first.device.type == "cpu":
+            return formula(first, *rest)
+        result = getattr(torch.ops.npu, name)(first, *rest)
+        return result if isinstance(result, torch.Tensor) else result[0]
+
+    return either
+
+
+def turned(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
+    """Return what a rotary embedding makes of x: halves are turned against each other."""
+    a, b = x.chunk(2, -1)
+    return x * cosine + torch.cat([-b, a], -1) * sine
+
+
+def swiglu(x: torch.Tensor) -> torch.Tensor:
+    """Return the product of one half with the silu of the other."""
+    gate, value = x.float().chunk(2, -1)
+    return F.silu(gate) * value
+
+
+def many(*how: Any) -> Callable[[torch.device], torch.Tensor]:
+    """Return a function that fills 20000 numbers on a device by a method."""
+    name, *rest = how
+    return lambda device: getattr(torch.zeros(20000, device=device), name)(*rest)
+
+
+ONE = [lambda dtype: torch.zeros(1)]
 UNARY = ("abs", "acos", "asin", "atan", "cos", "cosh", "erf", "erfc", "exp", "expm1", "log", "log10", "log1p", "log2")
 UNARY += ("neg", "reciprocal", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh")
 BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "pow")
@@ -176,5 +237,23 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("repeat", lambda x, n: torch.repeat_interleave(x, n), [normal(4), numbers(3, 4)]),
     ("index fill", lambda x: x.index_fill(0, torch.tensor([0, 2], device=x.device), 1.5), [normal(4, 3)]),
     ("scatter a number in place", inplace(lambda x, i: x.scatter_(0, i, 1.5)), [normal(4, 3), numbers(4, 2, 3)]),
+    ("depthwise convolution", lambda x, w: F.conv2d(x, w, groups=4), [normal(2, 4, 6, 6), normal(4, 1, 3, 3)]),
+    ("upsample nearest", lambda x: F.interpolate(x, scale_factor=2.0), [normal(2, 3, 4, 4)]),
+    ("upsample bilinear", lambda x: F.interpolate(x, size=(7, 9), mode="bilinear"), [normal(2, 3, 4, 4)]),
+    ("normal numbers", drawn(many("normal_", 1.0, 2.0), 1.0, 2.0), ONE),
+    ("uniform numbers", drawn(many("uniform_", 0.0, 1.0), 0.5, 12**-0.5), ONE),
+    ("whole numbers", drawn(many("random_", 0, 2), 0.5, 0.5), ONE),
+    ("coins", drawn(many("bernoulli_", 0.3), 0.3, 0.21**0.5), ONE),
+    ("coins by a tensor", drawn(lambda d: torch.bernoulli(torch.full((20000,), 0.3, device=d)), 0.3, 0.21**0.5), ONE),
+    ("choices", drawn(lambda d: torch.multinomial(torch.ones(2, device=d), 20000, True), 0.5, 0.5), ONE),
+    ("dropout", dropped, ONE),
+    ("permutation", permuted, ONE),
+    ("npu rms norm", fused("npu_rms_norm", lambda x, w: F.rms_norm(x, (6,), w, 1e-6)), [normal(4, 6), normal(6)]),
+    ("npu swiglu", fused("npu_swiglu", swiglu), [normal(4, 6)]),
+    (
+        "npu rotary",
+        fused("npu_rotary_mul", turned),
+        [normal(2, 3, 4, 8), normal(1, 1, 4, 8), normal(1, 1, 4, 8)],
+    ),
     ("range", lambda x: x + torch.range(0, 3, device=x.device), [normal(4)]),
 ]
