@@ -22,7 +22,6 @@ Functions fake_cann::arithmetic_functions() {
       {"DivMods", [](const Call& c) { c.put(3, at::div(c.tensor(0), c.scalar(1), rounding(c.integer(2)))); }},
       {"InplaceDivMod", [](const Call& c) { c.tensor(0).div_(c.tensor(1), rounding(c.integer(2))); }},
       {"InplaceDivMods", [](const Call& c) { c.tensor(0).div_(c.scalar(1), rounding(c.integer(2))); }},
-      {"AddV3", [](const Call& c) { c.put(3, at::add(at::scalar_tensor(c.scalar(0), c.tensor(1).options()), c.tensor(1), c.scalar(2))); }},
       {"Aminmax",  // x, dims, keep -> smallest, largest
        [](const Call& c) {
          c.put(3, at::amin(c.tensor(0), c.ints(1), c.boolean(2)));

@@ -51,22 +51,10 @@ Functions fake_cann::indexing_functions() {
       {"Unique2", unique},
       {"Index", [](const Call& c) { c.put(2, at::index(c.tensor(0), indices(c, 1))); }},
       {"IndexPutImpl", [](const Call& c) { c.tensor(0).index_put_(indices(c, 1), c.tensor(2), c.boolean(3)); }},
-      {"IndexFillTensor",
-       [](const Call& c) {
-         c.put(4, at::index_fill(c.tensor(0), c.integer(1), at::tensor(c.ints(2), at::kLong), c.scalar(3)));
-       }},
-      {"InplaceIndexFillTensor",
-       [](const Call& c) { c.tensor(0).index_fill_(c.integer(1), at::tensor(c.ints(2), at::kLong), c.scalar(3)); }},
       {"Scatter", [](const Call& c) { c.put(5, scatter(c)); }},
       {"InplaceScatter", [](const Call& c) { c.put(0, scatter(c)); }},
       {"ScatterValue", [](const Call& c) { c.put(5, scatter_value(c)); }},
       {"InplaceScatterValue", [](const Call& c) { c.put(0, scatter_value(c)); }},
-      {"SplitWithSize",
-       [](const Call& c) {
-         auto parts = at::split_with_sizes(c.tensor(0), c.ints(1), c.integer(2));
-         auto targets = c.tensors(3);
-         for (size_t i = 0; i < targets.size(); ++i) targets[i].copy_(parts[i]);
-       }},
       {"OneHot",  // self, classes, on, off, axis -> result
        [](const Call& c) {
          auto hot = at::one_hot(c.tensor(0).to(at::kLong), c.tensor(5).size(-1)).to(at::kBool);

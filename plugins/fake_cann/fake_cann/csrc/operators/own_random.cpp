@@ -49,19 +49,11 @@ Functions fake_cann::random_functions() {
       {"InplaceRandom", [](const Call& c) { c.tensor(0).random_(c.integer(1), c.integer(2), generator(c, 3)); }},
       {"InplaceBernoulli", [](const Call& c) { c.tensor(0).bernoulli_(c.scalar(1).toDouble(), generator(c, 2)); }},
       {"InplaceBernoulliTensor", [](const Call& c) { c.tensor(0).bernoulli_(c.tensor(1), generator(c, 2)); }},
-      {"NormalFloatFloat", [](const Call& c) { c.tensor(4).normal_(c.real(0), c.real(1), generator(c, 2)); }},
       {"Randperm", [](const Call& c) { c.put(3, at::randperm(c.integer(0), generator(c, 1))); }},
       {"Multinomial",
        [](const Call& c) { c.put(5, at::multinomial(c.tensor(0), c.integer(1), c.boolean(2), generator(c, 3))); }},
-      {"DropoutGenMask", [](const Call& c) { pack(keep_mask(c.ints(0), c.real(1), c, 2), c.tensor(4)); }},
       {"DropoutGenMaskV2", [](const Call& c) { pack(keep_mask(c.ints(0), c.real(1), c, 2), c.tensor(5)); }},
       {"DropoutDoMask",
        [](const Call& c) { c.put(3, dropped(c.tensor(0), unpack(c.tensor(1), c.tensor(0).sizes()), c.real(2))); }},
-      {"DropoutV3",
-       [](const Call& c) {
-         auto keep = keep_mask(c.tensor(0).sizes(), c.real(2), c, 3);
-         pack(keep, c.tensor(6));
-         c.put(5, dropped(c.tensor(0), keep, c.real(2)));
-       }},
   };
 }
