@@ -13,7 +13,8 @@ def test_devices(on_cann: Any) -> None:
     options = ("--devices", "3", "--memory-mib", "2048", "--soc", "Ascend910B1")
     assert on_cann(program, options=options).stdout == "3 Ascend910B1 2048\n"
     assert on_cann(program, options=options, ASCEND_RT_VISIBLE_DEVICES="1,0").stdout[:2] == "2 "
-    assert on_cann(program, options=options, ASCEND_RT_VISIBLE_DEVICES="5").stdout[:2] == "0 "
+    count = "import torch; print(torch.npu.device_count())"
+    assert on_cann(count, options=options, ASCEND_RT_VISIBLE_DEVICES="5").stdout == "0\n"
 
 
 def test_memory_ends(on_cann: Any) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from fake_cann.errors import FakeCannError
+from patchcore.objects.printable import counted
 
 __all__ = ["main"]
 
@@ -79,7 +80,8 @@ def _operators(only: Optional[str]) -> None:
             print(f"aclnn{name}  {state}{by}")
     count = sum(name in table for name in called)
     rest = len(called) - count
-    print(f"torch_npu {torch_npu_version()} calls {len(called)} operators: {count} computed, {rest} refused")
+    calls = counted(len(called), "operator")
+    print(f"torch_npu {torch_npu_version()} calls {calls}: {count} computed, {rest} refused")
 
 
 if __name__ == "__main__":
