@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from fake_cann.errors import FakeCannError
-from patchcore.objects.printable import counted
+from patchcore.plugin import counted
 
 __all__ = ["main"]
 

@@ -19,8 +19,7 @@ from typing import Callable
 from fake_cann.errors import FakeCannError
 from fake_cann.table import TABLE, computed
 from fake_cann.wheel import package_of
-from patchcore.builtin.files import UntrustedPath, private_folder, refuse_shared, user_cache
-from patchcore.objects.printable import counted
+from patchcore.plugin import UntrustedPath, counted, private_folder, refuse_shared, user_cache
 
 __all__ = ["CACHE", "EMPTY", "build", "is_built", "libraries"]
 
