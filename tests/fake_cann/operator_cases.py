@@ -120,7 +120,7 @@ def compare(name: str, dtype: torch.dtype, function: Callable[..., Any], given: 
     except Exception as error:
         result.setdefault("called", called_since(before))
         lines = str(error).strip().splitlines()
-        lines += [line for line in lines if "aclnn" in line or "NotEmulated" in line][:1]
+        lines += [line for line in lines if "aclnn" in line or "NotEmulated" in line or "not in lib" in line][:1]
         refused = "NotEmulated" in str(error) or "not in lib" in str(error)
         result.update(outcome="refused" if refused else "failed", why=lines[-1][-200:] if lines else repr(error))
     return result
