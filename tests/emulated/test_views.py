@@ -209,6 +209,15 @@ class TestResize:
         with within_limit("resize a storage"):
             tensor.untyped_storage().resize_(0)
             assert tensor.untyped_storage().nbytes() == 0
+            assert tensor.untyped_storage().device == tensor.device
             tensor.untyped_storage().resize_(16)
             tensor.fill_(2)
             assert tensor.tolist() == [2] * 4
+
+    def test_a_tensor_whose_storage_was_freed_takes_another(self) -> None:
+        """As FSDP does it with the flat parameter of a module that it shards."""
+        tensor = torch.arange(4.0, device="npu")
+        with within_limit("resize a storage"):
+            tensor.untyped_storage().resize_(0)
+            tensor.set_(torch.ones(2, device="npu"))
+            assert tensor.tolist() == [1, 1]

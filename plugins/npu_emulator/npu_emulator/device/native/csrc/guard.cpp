@@ -178,8 +178,12 @@ class NpuHooks final : public at::PrivateUse1HooksInterface {
   }
 
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
-    const DeviceScope scope(storage.device().index());
+    const auto device = storage.device();
+    const DeviceScope scope(device.index());
     at::native::resize_bytes_cpu(storage.unsafeGetStorageImpl(), bytes);
+    if (bytes == 0) { // it leaves a pointer of the CPU, whose device is that of the storage
+      storage.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(nullptr, device));
+    }
   }
 };
 
