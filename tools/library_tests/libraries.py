@@ -63,8 +63,6 @@ LIBRARIES = (
             ".test_ddp_comm_hook": "torch allows its hook for bfloat16 where `torch.version.cuda` is set",
             ".test_accelerate_test": "its script has data for two processes, and there were eight devices",
             "num_processes=8 --monitor_interval=0.1 test_script.py": "the same script",
-            ".test_distributed_data_loop": "needs torchdata, which was not installed",
-            ".test_multi_device_merge_fsdp_weights": "the emulated NPU refuses `set_` after a storage was freed (FSDP)",
             "can't allocate memory": "fills the memory of the device, 64 GB, and the machine has less",
         },
     ),
