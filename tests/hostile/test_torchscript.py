@@ -13,6 +13,8 @@ import pytest
 
 import patchcore as pc
 from patchcore.objects.binding import wrap
+from patchcore.objects.extensions import Extensions, using
+from patchcore_torch.torchscript import mark
 
 LIBRARY = """
 import torch
@@ -314,11 +316,14 @@ def test_methods_that_were_patched_before_torch_is_loaded_are_marked_with_the_fi
 ) -> None:
     def method(self: Any) -> None: ...
 
-    with monkeypatch.context() as without:
-        without.delitem(sys.modules, "torch._jit_internal", raising=False)
-        early = wrap(method, more, in_class=True)
-        assert vars(early) == {"__wrapped__": method}
-    late = wrap(method, more, in_class=True)
+    extensions = Extensions(marks=[mark])
+    extensions.load(lambda function: function)
+    with using(extensions):
+        with monkeypatch.context() as without:
+            without.delitem(sys.modules, "torch._jit_internal", raising=False)
+            early = wrap(method, more, in_class=True)
+            assert vars(early) == {"__wrapped__": method}
+        late = wrap(method, more, in_class=True)
     assert vars(early).keys() == vars(late).keys() == {"__wrapped__", "_torchscript_modifier"}
 
 
