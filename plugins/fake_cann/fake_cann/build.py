@@ -19,7 +19,7 @@ from typing import Callable
 from fake_cann.errors import FakeCannError
 from fake_cann.table import TABLE, computed
 from fake_cann.wheel import package_of
-from patchcore.plugin import UntrustedPath, counted, private_folder, refuse_shared, user_cache
+from patchcore.plugin import UntrustedPath, counted, private_folder, refuse_shared, user_cache, write_whole
 
 __all__ = ["CACHE", "EMPTY", "build", "is_built", "libraries"]
 
@@ -141,7 +141,7 @@ def _compile(compiler: list[str], folder: Path, report: Callable[[str], None], e
     with ThreadPoolExecutor(int(jobs) if jobs.isdigit() and int(jobs) else os.cpu_count() or 1) as pool:
         list(pool.map(compile_one, sources))
     entries = folder / "entries.s"
-    entries.write_text(_entries(), encoding="utf-8")
+    write_whole(entries, _entries())
     _run([*compiler, "-c", str(entries), "-o", str(folder / "entries.o")])
     link = [*compiler, "-shared", f"-L{folder}"]
     for library, room in _WITH_SOURCES.items():
@@ -153,7 +153,7 @@ def _compile(compiler: list[str], folder: Path, report: Callable[[str], None], e
         named = ["-o", str(folder / f"{library}.so"), f"-Wl,-soname,{library}.so", "-Wl,-rpath,$ORIGIN"]
         _run([*link, *made, *named, *needed])
     nothing = folder / "nothing.cpp"
-    nothing.write_text("", encoding="utf-8")
+    write_whole(nothing, "")
     for library in EMPTY:
         named = ["-o", str(folder / f"{library}.so"), f"-Wl,-soname,{library}.so", "-Wl,-rpath,$ORIGIN"]
         _run([*link, "-fPIC", str(nothing), *named, "-Wl,--no-as-needed", "-lascendcl"])

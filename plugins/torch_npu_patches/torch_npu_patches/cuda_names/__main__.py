@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Optional
 
 import patchcore as pc
-from patchcore.builtin.sources import parse
-from patchcore.errors import did_you_mean
-from patchcore.objects.printable import counted
+from patchcore.plugin import counted, did_you_mean, parse, write_whole
 from torch_npu_patches.cuda_names import branches, editing, lines, listing, scope
 from torch_npu_patches.cuda_names.listing import Row
 
@@ -163,7 +161,7 @@ def _write(path: Path, packages: list[str]) -> None:
         if not version:
             raise pc.SettingsError(f"the installed package {package!r} has no version")
         found.setdefault(package, {})[version] = listed_rows(package, found.get(package, {}))
-    path.write_text(listing.dumped(found), encoding="utf-8")
+    write_whole(path, listing.dumped(found))
     rows = [row for package in packages for row in found[package][listing.public_version(package)]]
     print(f"{path}: {counted(len(rows), 'line')} of {counted(len(packages), 'package')}")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 import patchcore as pc
-from patchcore.planning.distributions import version_of, version_of_provider
+from patchcore.plugin import version_of, version_of_provider
 
 __all__ = ["LISTING", "Row", "dumped", "known", "load", "public_version", "verdicts"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import patchcore as pc
-from patchcore.objects.printable import counted
+from patchcore.plugin import counted
 from torch_npu_patches.cuda_names.lines import found, rows
 from torch_npu_patches.cuda_names.unedited import comparisons
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import patchcore as pc
-from patchcore.builtin.files import write_whole
-from patchcore.builtin.html import need_jinja
+from patchcore.plugin import need_jinja, write_whole
 from torch_npu_patches.migrate import reports
 from torch_npu_patches.migrate.findings import NEEDS_A_PERSON, Finding
 from torch_npu_patches.migrate.rules import Rule, RuleTable, built_in_rules, read_rules
@@ -76,7 +75,7 @@ def main(options: argparse.Namespace) -> int:
         SettingsError: libcst is not installed, or an option means nothing.
     """
     _check(options)
-    from patchcore.builtin.progress import progress
+    from patchcore.plugin import progress
     from torch_npu_patches.migrate.files import LeftOut, walk
     from torch_npu_patches.migrate.project import Job, convert_files, default_jobs
 
@@ -188,7 +187,7 @@ def _print(findings: Sequence[Finding], facts: dict[str, Any], form: str, *, cha
     elif form == "csv":
         sys.stdout.write(reports.as_csv(findings))
     else:
-        from patchcore.builtin.rows import print_table, print_text
+        from patchcore.plugin import print_table, print_text
 
         for title, columns, rows in reports.tables(findings, changes=changes):
             print_table(title, columns, rows)

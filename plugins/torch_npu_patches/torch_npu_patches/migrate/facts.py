@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from patchcore.builtin.sources import parse
+from patchcore.plugin import parse
 
 __all__ = ["Owners", "merge", "owners"]
 

@@ -11,8 +11,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
-from patchcore.builtin.files import write_whole
-from patchcore.errors import SettingsError
+from patchcore import SettingsError
+from patchcore.plugin import write_whole
 from torch_npu_patches.migrate.extensions import SUFFIXES
 
 __all__ = ["NOT_OURS", "LeftOut", "Source", "decode", "encode", "walk", "write"]

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable
 
-from patchcore.builtin.html import TablesPage, TextTable
-from patchcore.objects.printable import counted
+from patchcore.plugin import TablesPage, TextTable, counted
 from torch_npu_patches.migrate.findings import LEVELS, NEEDS_A_PERSON, Finding
 
 __all__ = [

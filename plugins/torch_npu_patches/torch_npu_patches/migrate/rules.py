@@ -20,7 +20,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Optional, Union
 
-from patchcore.errors import SettingsError, did_you_mean
+from patchcore import SettingsError
+from patchcore.plugin import did_you_mean
 
 __all__ = ["KINDS", "RULE_LEVELS", "VALUES", "Rule", "RuleTable", "built_in_rules", "read_rules"]
 

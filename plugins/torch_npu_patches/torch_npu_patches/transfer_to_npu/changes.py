@@ -6,10 +6,8 @@ import importlib
 from typing import Any, Callable, Union
 
 import patchcore as pc
-from patchcore.declare.changes import SlotChange
-from patchcore.declare.slots import ClassSlot, Slot
 from patchcore.objects import binding
-from patchcore.objects.modules import ABSENT
+from patchcore.plugin import ABSENT, ClassSlot, Slot, SlotChange
 
 __all__ = ["Adapt", "Answer", "Count", "Counterpart", "Extend"]
 

@@ -8,9 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator
 
 import patchcore as pc
-from patchcore.objects.modules import find_module, namespace
-from patchcore.objects.printable import counted
-from patchcore.planning.plan import Plan
+from patchcore import Plan
+from patchcore.plugin import counted, find_module, namespace
 from torch_npu_patches.transfer_to_npu import audit
 from torch_npu_patches.transfer_to_npu.devices import NPU
 from torch_npu_patches.transfer_to_npu.groups import PREFIX, SWITCH

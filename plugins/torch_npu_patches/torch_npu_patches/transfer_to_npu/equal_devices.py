@@ -14,8 +14,7 @@ import sysconfig
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 import patchcore as pc
-from patchcore.declare.changes import SlotChange
-from patchcore.declare.slots import Slot
+from patchcore.plugin import Slot, SlotChange
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU
 
 if TYPE_CHECKING:

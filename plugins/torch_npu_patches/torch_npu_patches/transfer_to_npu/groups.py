@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Callable, Optional
 
 import patchcore as pc
-from patchcore.declare.changes import Change
+from patchcore.plugin import Change
 from torch_npu_patches.transfer_to_npu import comm, distributed, namespace, scripting, tables, tensors
 from torch_npu_patches.transfer_to_npu.changes import Adapt, Answer, Count, Extend
 from torch_npu_patches.transfer_to_npu.equal_devices import EqualDevices

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import patchcore as pc
-from patchcore.declare.changes import Change
+from patchcore.plugin import Change
 from torch_npu_patches.transfer_to_npu import audit, tables
 from torch_npu_patches.transfer_to_npu.audit import Place
 from torch_npu_patches.transfer_to_npu.changes import Adapt, Count, Counterpart, counterpart

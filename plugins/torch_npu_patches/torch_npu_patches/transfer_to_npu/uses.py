@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from patchcore.builtin.sources import parse
-from patchcore.objects.modules import namespace
+from patchcore.plugin import namespace, parse
 from torch_npu_patches.transfer_to_npu.audit import is_installed
 from torch_npu_patches.transfer_to_npu.namespace import without_counterpart
 

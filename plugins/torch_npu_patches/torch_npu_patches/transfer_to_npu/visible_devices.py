@@ -7,9 +7,7 @@ import os
 from typing import Any, Optional
 
 import patchcore as pc
-from patchcore.declare.changes import SlotChange
-from patchcore.declare.slots import Slot
-from patchcore.objects.modules import ABSENT
+from patchcore.plugin import ABSENT, Slot, SlotChange
 
 __all__ = ["ASCEND", "CUDA", "AsAscendVariable", "changed_too_late", "hides_all", "hiding_variable", "npu_numbers"]
 

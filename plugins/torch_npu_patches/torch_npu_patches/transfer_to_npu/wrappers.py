@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Optional
 
 import patchcore as pc
-from patchcore.objects.generated import signature_of
+from patchcore.plugin import signature_of
 from torch_npu_patches.transfer_to_npu import audit
 from torch_npu_patches.transfer_to_npu.audit import Place
 from torch_npu_patches.transfer_to_npu.devices import Translator, npu_device, npu_devices

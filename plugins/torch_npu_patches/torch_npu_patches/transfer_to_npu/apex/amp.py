@@ -22,7 +22,7 @@ import functools
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, Optional, Union
 
-from patchcore.objects.printable import counted
+from patchcore.plugin import counted
 from torch_npu_patches.transfer_to_npu.apex.scaling import LossScaler
 
 __all__ = ["initialize", "load_state_dict", "master_params", "scale_loss", "state_dict"]
