@@ -27,7 +27,7 @@ from patchcore.declare.target import Target
 from patchcore.engine.writers import Writers, class_key
 from patchcore.errors import PatchcoreError, UnknownName, describe_error, did_you_mean
 from patchcore.logs import logger
-from patchcore.objects.extensions import Extensions
+from patchcore.objects.extensions import Extensions, using
 from patchcore.objects.modules import find_module
 from patchcore.objects.printable import shown
 from patchcore.planning.distributions import headers
@@ -314,7 +314,8 @@ class Plugins:
     def remarks(self, entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
         """Return the remarks of all plugins on a planned patch; see the hook ``remarks``."""
         expected = "patchcore.Remark objects"
-        return self.gather("remarks", lambda r: isinstance(r, Remark), expected, entry=entry, thorough=thorough)
+        with using(self.extensions):  # a plugin may look at the slots of the patch
+            return self.gather("remarks", lambda r: isinstance(r, Remark), expected, entry=entry, thorough=thorough)
 
     def gather(self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any) -> list[Any]:
         """Return all that :meth:`collect` collects. What ``accept`` refuses is a problem of its plugin."""

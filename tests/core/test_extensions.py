@@ -189,3 +189,18 @@ def test_an_original_in_a_registry_is_found_while_a_patch_knows_the_registry(sho
         assert pc.original('shop:MODELS["Net"]') is int
     with pytest.raises(pc.TargetError, match="which no loaded plugin knows as a registry"):
         pc.original('shop:MODELS["Net"]')
+
+
+def test_a_plugin_that_remarks_on_a_patch_finds_the_entries_of_registries(shop: ModuleType) -> None:
+    class Remarking:
+        @pc.hookimpl
+        def remarks(self, entry: Any, thorough: bool) -> list[pc.Remark]:
+            (change,), (target,) = entry.patch.changes, entry.targets
+            return [pc.Remark(change.find_slot(target, shop).name)]
+
+    plugins = with_plugin()
+    plugins.add(Remarking(), "remarking")
+    patcher = pc.Patcher([ENTERED], plugins=plugins)
+    (entry,) = patcher.plan()
+    assert [remark.text for remark in plugins.remarks(entry, thorough=True)] == ["shop:MODELS['Net']"]
+    assert not plugins.problems

@@ -21,6 +21,7 @@ from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.declare.patch import ANY
 from patchcore.errors import CONTAINED, PatchcoreError, PatchError, TargetNotFound, describe_error, did_you_mean
+from patchcore.objects.extensions import using
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import APPLY, OFF, Environment
 from patchcore.planning.plan import Plan, PlannedPatch
@@ -154,7 +155,8 @@ def _look(patcher: Patcher, *, apply: bool) -> Findings:
         checked = _checked(plan)
         pairs = [pair for entry in checked for pair in zip(entry.patch.changes, entry.targets)]
         provided = {target.module for change, target in pairs if isinstance(change, (ReplaceImport, StubImport))}
-        found += _target_findings([entry for entry in checked if entry.patch.name not in told], provided)
+        with using(patcher.plugins.extensions):
+            found += _target_findings([entry for entry in checked if entry.patch.name not in told], provided)
     found += (("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)
     differences = [
         (name, each["target"], each["difference"])

@@ -16,6 +16,7 @@ from patchcore.builtin.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json
 from patchcore.errors import UnknownName, Unseen, describe_error
+from patchcore.objects.extensions import using
 from patchcore.objects.printable import counted
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import Candidate, select
@@ -137,7 +138,8 @@ def main(options: argparse.Namespace) -> int:
         path = file_of(candidate.provenance)
         plugin = None if path is None else plugins.get(path)
         if plugin is not None and environment.has_libraries_of(candidate.patch):
-            plugin.take(candidate, originals, environment)
+            with using(patcher.plugins.extensions):
+                plugin.take(candidate, originals, environment)
     rows = {path: plugin.rows(check=options.check) for path, plugin in plugins.items()}
     if not options.check:
         for path, plugin in plugins.items():

@@ -181,7 +181,8 @@ class Explainer:
             if targets:
                 none = f"{entry.provenance} carries no fingerprints"
                 try:
-                    found = {c.target: _drifted(c) for c in Drift(ENGINE.journal.original).of(entry)}
+                    with using(self._patcher.plugins.extensions):
+                        found = {c.target: _drifted(c) for c in Drift(ENGINE.journal.original).of(entry)}
                 except PluginError as error:
                     none = str(error)
                 found = {t: found.get(t) or DriftExplanation(NOT_RECORDED, detail=none) for t in targets}
