@@ -20,7 +20,20 @@ the entry of all operators; ``operators.txt`` says what computes each.
 
 from __future__ import annotations
 
-from fake_cann.environment import install
+from typing import TYPE_CHECKING, Any
+
 from fake_cann.errors import FakeCannError, RealCannError
 
+if TYPE_CHECKING:
+    from fake_cann.environment import install as install
+
 __all__ = ["FakeCannError", "RealCannError", "install"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what compiles and loads the libraries only for programs that use it: every process lists the plugin."""
+    if name != "install":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from fake_cann.environment import install
+
+    return install

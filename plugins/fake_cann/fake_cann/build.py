@@ -19,13 +19,14 @@ from typing import Callable
 from fake_cann.errors import FakeCannError
 from fake_cann.table import TABLE, computed
 from fake_cann.wheel import package_of
-from patchcore.plugin import UntrustedPath, counted, private_folder, refuse_shared, user_cache, write_whole
+from patchcore.plugin import UntrustedPath, counted, decimal, private_folder, refuse_shared, user_cache, write_whole
 
 __all__ = ["CACHE", "EMPTY", "build", "is_built", "libraries"]
 
 #: Environment variable: where libraries are kept.
 CACHE = "FAKE_CANN_CACHE"
 
+_MOST_JOBS = 10_000
 _SOURCES = Path(__file__).resolve().parent / "csrc"
 _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall")
 #: Each library of CANN that has functions of its own, and the folder of its sources.
@@ -137,8 +138,8 @@ def _compile(compiler: list[str], folder: Path, report: Callable[[str], None], e
         os.replace(new, made)
         report(f"fake_cann: compiled {source.parent.name}/{source.name}")
 
-    jobs = environ.get("MAX_JOBS", "")
-    with ThreadPoolExecutor(int(jobs) if jobs.isdigit() and int(jobs) else os.cpu_count() or 1) as pool:
+    jobs = decimal(environ.get("MAX_JOBS", ""), _MOST_JOBS) or os.cpu_count() or 1
+    with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(compile_one, sources))
     entries = folder / "entries.s"
     write_whole(entries, _entries())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 import patchcore as pc
@@ -33,9 +34,8 @@ def configure_run(options: argparse.Namespace) -> None:
 @pc.hookimpl
 def report_sections() -> Sequence[pc.Section]:
     """Say that CANN is fake; nothing where it is not in use."""
-    from fake_cann.environment import is_installed
-
-    if not is_installed():
+    environment = sys.modules.get("fake_cann.environment")  # loaded by whoever has installed it
+    if environment is None or not environment.is_installed():
         return ()
     from fake_cann.wheel import torch_npu_version
 

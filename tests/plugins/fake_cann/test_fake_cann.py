@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Callable
 
 import pytest
 
@@ -92,6 +93,18 @@ def test_a_cache_that_others_can_enter(packages: Path, tmp_path: Path) -> None:
     folder.chmod(0o755)
     with pytest.raises(FakeCannError, match="others may enter"):
         build.libraries(environ)
+
+
+def test_a_process_that_does_not_use_it_loads_nothing_that_compiles(run_python: Callable[..., str]) -> None:
+    printed = run_python("""
+        import sys
+        import fake_cann
+        from fake_cann import plugin
+
+        assert plugin.report_sections() == ()
+        print("fake_cann.environment" in sys.modules, fake_cann.install.__name__)
+        """)
+    assert printed.split() == ["False", "install"]
 
 
 def test_without_torch_npu(monkeypatch: pytest.MonkeyPatch) -> None:
