@@ -88,11 +88,15 @@ class Engine:
         """The names of the patches that are in force or wait for an import."""
         return list(self._active)
 
+    def _applications(self) -> list[Application]:
+        """Return the applications that are in force or wait for an import. Callers hold the lock."""
+        return [application for active in self._active.values() for application in active]
+
     @property
     def tables(self) -> list[str]:
         """The attributes in which registries keep their entries, for some patch that is in force or waits."""
         with self._lock:
-            applications = [application for active in self._active.values() for application in active]
+            applications = self._applications()
         return [table for application in applications for table in application.extensions.tables]
 
     def acquire(
@@ -148,7 +152,7 @@ class Engine:
     def held_by(self, holder: Holder) -> list[Application]:
         """Return the applications that ``holder`` holds, the last one first."""
         with self._lock:
-            return [a for active in self._active.values() for a in active if holder in a.holders][::-1]
+            return [a for a in self._applications() if holder in a.holders][::-1]
 
     def advance(self, application: Application, moves: Moves, holder: Optional[Holder] = None) -> None:
         """Write the changes of ``application`` whose modules have been executed and that are not written there yet.
@@ -282,7 +286,7 @@ class Engine:
         if self._missed and not self.journal.is_busy:
             self._missed = False
             with self._lock:
-                applications = [application for active in self._active.values() for application in active]
+                applications = self._applications()
             self.sweep(applications)
 
     def _in_force(self, patch: Patch, provenance: Provenance) -> Optional[Application]:
@@ -395,7 +399,7 @@ class Engine:
     def _overtaken(self) -> None:
         """Patch modules whose import a finder in front of the watch has hidden: at once, or when the import ends."""
         with self._lock:
-            applications = [application for active in self._active.values() for application in active]
+            applications = self._applications()
             names = list(self._waiting)
         self._join(names)
         for state in (state for application in applications for state in application.states):

@@ -146,13 +146,13 @@ def _look(patcher: Patcher, *, apply: bool) -> Findings:
             found.append(("required", entry.patch.name, entry.reason))
     if patcher.plugins.complete:
         found += _order_findings(plan)
-    remarks = _remarks(patcher, plan)
+    checked = _checked(plan)
+    remarks = _remarks(patcher, plan, checked)
     found += dict.fromkeys((remark.topic, name, remark.text) for name, remark in remarks if remark.finding)
     told = {name for name, remark in remarks if remark.finding}  # of a target that is gone this is told with its change
     if apply:
         found += _try(patcher, [entry.patch.name for entry in plan if entry.verdict == APPLY])
     else:
-        checked = _checked(plan)
         pairs = [pair for entry in checked for pair in zip(entry.patch.changes, entry.targets)]
         provided = {target.module for change, target in pairs if isinstance(change, (ReplaceImport, StubImport))}
         with using(patcher.plugins.extensions):
@@ -230,10 +230,10 @@ def _target_findings(entries: Iterable[PlannedPatch], provided: Iterable[str]) -
                 continue
 
 
-def _remarks(patcher: Patcher, plan: Plan) -> list[tuple[str, Remark]]:
+def _remarks(patcher: Patcher, plan: Plan, checked: Iterable[PlannedPatch]) -> list[tuple[str, Remark]]:
     """What plugins remark on the patches that are checked."""
     found: list[tuple[str, Remark]] = []
-    for entry in _checked(plan):
+    for entry in checked:
         applied = entry.verdict == APPLY
         remarks = plan.remarks(entry) if applied else patcher.plugins.remarks(entry, thorough=True)
         found += ((entry.patch.name, remark) for remark in remarks)
