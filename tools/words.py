@@ -3,8 +3,8 @@
 python tools/words.py
 
 The count is of the word "what". Nearly every one stands in a clause that replaces a noun ("what it puts in places" for
-"the objects that it writes"), and a reader has to guess that noun. The bound is for the whole package, so a question that
-really is one costs nothing.
+"the objects that it writes"), and a reader has to guess that noun. The bound is for the whole package: a few that read
+well may stay.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BOUND = 4
 #: The number of files that are printed.
 WORST = 10
 
-WORD = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?")
+WORD = re.compile(r"[A-Za-z]+(?:'[a-z]+)?")
 
 
 class Count(NamedTuple):
