@@ -12,7 +12,7 @@ def _before_fork() -> None:
     end_imports()
 
 
-# The first statement that runs: another thread may fork the process while this one imports what follows.
+# The first statement that runs: another thread may fork the process during the imports below.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork)
 

@@ -1,21 +1,21 @@
-"""What can go wrong, as exceptions.
+"""The exceptions that patchcore raises, and helpers for their messages.
 
 PatchcoreError
 ├── DeclarationError      a patch or a change is declared wrongly
 │   └── TargetError       a target cannot be parsed
 ├── TargetNotFound        a target does not exist in the library that is installed
-├── Unseen                what a target is cannot be told without importing its library
+├── Unseen                a target cannot be looked up without importing its library
 │   └── NotShown          the sources are there and do not define it
 ├── UnknownName           a name in enable / disable / plugins matches nothing
 ├── PlanError             the patches cannot be put in an order (a cycle)
 ├── ConflictError         two patches write one slot and neither gives way
 ├── PluginError           a plugin failed to load, to register or in a hook
-├── Ended                 code of others raised what would end the program, SystemExit say
+├── Ended                 code of others raised an exception that would end the program, SystemExit for example
 ├── SettingsError         a setting cannot be read or has no meaning
 ├── StubError             a stub, which stands for a library that is not there, was used
 └── PatchError            a patch failed and the policy is to raise
 
-Every message says what, where and who, what was expected and what was found, and the line that fixes it.
+A message names the target, the patch and its plugin, the expected and the found value, and the line that fixes it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
     "missing_modules",
 ]
 
-#: What Python says of a module that it cannot find.
+#: Python's message about a module that it cannot find.
 _NO_MODULE = re.compile(r"No module named '?([\w.]+)")
 
 
@@ -68,7 +68,7 @@ class TargetNotFound(PatchcoreError, LookupError):
 
 
 class Unseen(PatchcoreError, LookupError):
-    """What a target is cannot be told from the source of its library, which is not imported."""
+    """A target could not be looked up in the source of its library, which is not imported."""
 
 
 class NotShown(Unseen):
@@ -79,7 +79,7 @@ class UnknownName(PatchcoreError, LookupError):
     """A name given to enable, disable or allow matches no patch, legacy name, plugin or target.
 
     Args:
-        message: says so.
+        message: the text of the error.
         name: the name, if it is that of a patch.
     """
 
@@ -101,16 +101,16 @@ class PluginError(PatchcoreError):
 
 
 class Ended(PatchcoreError):
-    """Code of others raised what would end the program: ``SystemExit``, or another exception that is no ``Exception``.
+    """Code of others raised ``SystemExit``, or another exception that is no ``Exception`` and would end the program.
 
-    The exception is the ``__cause__``.
+    That exception is the ``__cause__``.
     """
 
 
 class _Contained:
-    """A block that runs code of others. What would end the program leaves it as :class:`Ended`, an error like others.
+    """A block that runs code of others: an exception that would end the program becomes :class:`Ended`, an error.
 
-    An interrupt by the user, ``KeyboardInterrupt``, passes.
+    ``KeyboardInterrupt``, an interrupt by the user, passes unchanged.
     """
 
     def __enter__(self) -> None:
@@ -168,7 +168,7 @@ def conflict_message(slot: str, first: Any, second: Any, *, inside: bool = False
         slot: the place, as text.
         first: anything with a ``patch`` and its ``provenance``: the one that is applied.
         second: likewise, the one that is not.
-        inside: the first only writes inside of what the second replaces, so that it has to be the later one.
+        inside: true if the first writes inside the object that the second replaces, so that it must be applied later.
     """
     one, other = first.patch.name, second.patch.name
     below, above, order = (
@@ -182,12 +182,20 @@ def conflict_message(slot: str, first: Any, second: Any, *, inside: bool = False
 
 
 def missing_modules(texts: Iterable[str]) -> list[str]:
-    """Return the modules that messages of Python in ``texts`` say are missing."""
+    """Return the names of the modules that are missing according to the messages of Python in ``texts``.
+
+    >>> missing_modules(["ModuleNotFoundError: No module named 'shop'"])
+    ['shop']
+    """
     return [name for text in texts for name in _NO_MODULE.findall(text)]
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error as one line; with its type, unless it is one of ours, whose messages say it all."""
+    """Return an error as one line: its type and message, or the message alone if patchcore raised it.
+
+    >>> describe_error(ValueError("no price"))
+    'ValueError: no price'
+    """
     try:
         text = " ".join(str(error).split())
     except KeyboardInterrupt:

@@ -37,7 +37,7 @@ def register_patches(settings: Settings, plugins: Any) -> Iterable[Patch]:  # ty
     Called each time patches are collected, also by ``patchcore list``: import nothing heavy.
 
     Args:
-        settings: what the user decided.
+        settings: the user's settings.
         plugins: the loaded :class:`~patchcore.plugins.Plugins`, for a plugin that calls hooks of its own.
     """
 
@@ -51,8 +51,8 @@ def after_collect(plugins: Any, answers: Mapping[str, Sequence[Any]], candidates
 
     Args:
         plugins: the loaded :class:`~patchcore.plugins.Plugins`.
-        answers: what each plugin has returned from ``register_patches``, by name of the plugin.
-        candidates: the patches, those that were handed to the Patcher too, with who contributes them.
+        answers: the values that each plugin returned from ``register_patches``, by name of the plugin.
+        candidates: all patches, those that were passed to the Patcher included, each with its plugin.
     """
 
 
@@ -85,23 +85,23 @@ def register_guards() -> Iterable[Union[Guard, str]]:  # type: ignore[empty-body
 
 @hookspec
 def register_marks() -> Iterable[Union[Callable[[Any, Any, bool], Any], str]]:  # type: ignore[empty-body]
-    """Return functions, or their targets, that are called with each function that stands for another one.
+    """Return functions, or their targets, that mark each function that patchcore creates or whose body it writes.
 
-    That is a wrapper or dispatcher which patchcore makes, or a function whose body it writes. They get the function,
-    the original, and whether it is a method, and may set attributes of the function: what says to a compiler that reads
-    source how to call it. These go with the patch. A function that one of them returns is called when the patch goes:
-    when the wrapper is in no place any more, or the body of the function is written again or is the original again.
+    A mark is called with the function (a wrapper, a dispatcher, or the function with the new body), the original, and
+    true for a method. It may set attributes of the function that a compiler reads, for example how to call it. They are
+    removed with the patch. A mark may return a function: it is called when the patch is removed, which is when no slot
+    holds the wrapper any longer, or when the body is written again or restored.
     """
 
 
 @hookspec
 def register_handovers() -> Iterable[Union[Callable[[Any], Optional[Handover]], str]]:  # type: ignore[empty-body]
-    """Return functions, or their targets, that say what a function does with a call before anything else.
+    """Return functions, or their targets, that describe how a library hands a call over to one of the arguments.
 
-    A library may have its functions hand a call over to its arguments, as ``__array_function__`` of numpy and
-    ``__torch_function__`` of torch do. A patched function does that before its patch, once. They get the original, and
-    return ``None`` or a pair: a function that takes the arguments of a call and says whether it is handed over, and one
-    that gets the function that was called before the arguments, and returns the result.
+    ``__array_function__`` of numpy and ``__torch_function__`` of torch are such protocols. A patched function follows
+    the protocol once, before its patch. Each function is called with the original. It returns ``None``, or a pair of
+    functions: the first is called with the arguments of a call and returns true if the call is handed over; the second
+    is called with the called function and the arguments, and returns the result.
     """
 
 
@@ -119,7 +119,7 @@ def remarks(entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:  # type: i
     """Return what the user should know about a planned patch in this environment.
 
     Args:
-        entry: the patch, who contributes it, and its targets.
+        entry: the patch with its plugin and its targets.
         thorough: true if a plan is shown, checked or applied under the policy ``raise``: the implementation may read
             sources. False once in each process, when the patch was applied: be quick.
     """
@@ -127,11 +127,11 @@ def remarks(entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:  # type: i
 
 @hookspec(firstresult=True)
 def find_home(target: Target, far: bool) -> Optional[Target]:
-    """Return the target under which what ``target`` names is defined, without importing anything.
+    """Return the target under which the object at ``target`` is defined, without importing anything.
 
-    Called when a plan is made, for targets in modules that are not loaded, if another patch has one that may be the
-    same place: ``shop:price``, which ``shop`` imports from ``shop.core``. Two patches of one place are in conflict, or
-    in the order that they declare, however they spell it.
+    Called when a plan is made, for targets in modules that are not loaded, if another patch has a target that may be
+    the same place: ``shop:price``, which ``shop`` imports from ``shop.core``. Two patches of one place are in conflict,
+    or ordered as declared, however they spell it.
 
     Args:
         target: with its module.
@@ -225,10 +225,10 @@ def advise(name: str, command: str) -> Optional[str]:
 
     Args:
         name: as it was given: ``"ops"``, ``"--emulate-npu"``, ``"torchrun"``, ``"torch"``, ``"DeformConv"``.
-        command: says what ``name`` is. Empty: a command of patchcore. ``"import"``: a module that Python cannot find.
-            ``"patch"``: a patch that a user has named, and no loaded plugin contributes. ``"error"``: the
-            exception that has ended a program of a run, as one line. ``"run"``: an option of ``patchcore run``, or the
-            program that it was to start. Another command: an option of that command.
+        command: the kind of ``name``. Empty: a command of patchcore. ``"import"``: a module that Python cannot find.
+            ``"patch"``: a patch that a user has named, and no loaded plugin contributes. ``"error"``: the exception
+            that ended a program of a run, as one line. ``"run"``: an option of ``patchcore run``, or the program that
+            it could not start. Another command: an option of that command.
     """
 
 

@@ -57,16 +57,16 @@ class Patcher(contextlib.ContextDecorator):
     ``with Patcher(...):`` applies at entry and reverts at exit; as a decorator it does so around each call.
 
     Args:
-        patches: patches to use as they are, besides those of ``plugins``; one that a plugin has contributed elsewhere
-            comes as its :class:`~patchcore.planning.plan.Candidate`, and stays that plugin's.
-        plugins: loaded plugins; those that ship with patchcore by default, see :meth:`discover`. Patchers may share
-            them, as loading takes milliseconds, and then also share the problems of plugins that fail.
+        patches: patches to use in addition to those of ``plugins``. Pass a :class:`~patchcore.planning.plan.Candidate`
+            to keep the name of the plugin that contributed a patch.
+        plugins: loaded plugins; those that ship with patchcore by default, see :meth:`discover`. Several Patchers can
+            share one ``Plugins`` object, and with it the list of plugins that failed.
         settings: decisions from outside; the defaults by default.
         enable, disable: patches, names, legacy names, targets or plugin names, on top of ``settings``.
         strict: raise at the first failure and leave nothing applied, the same as ``on_failure="raise"``.
         count: count the calls of patched targets, see :class:`patchcore.report.ChangeRecord`.
-        extensions: what plugins bring for the patches: guards, tables of registries and so on; by default, what
-            ``plugins`` bring. ``Patcher([patch], extensions=other.extensions)`` applies one patch as ``other`` would.
+        extensions: the writers, guards, marks, handovers and registry tables for these patches; by default those of
+            ``plugins``. ``Patcher([patch], extensions=other.extensions)`` applies one patch as ``other`` would.
 
     Raises:
         UnknownName: at the first plan, when a name in ``enable`` / ``disable`` means nothing.
@@ -88,7 +88,7 @@ class Patcher(contextlib.ContextDecorator):
         extensions: Optional[Extensions] = None,
     ) -> None:
         self.plugins = plugins or Plugins(discover=False)
-        #: What plugins bring for the patches, read when this is made: a plugin that fails is a problem from then on.
+        #: Read here and not at the first apply, so that a plugin that fails is among the problems from the beginning.
         self.extensions = extensions or self.plugins.extensions
         settings = (settings or Settings()).complete(self.plugins.settings())
         settings = settings._replace(on_failure="raise") if strict else settings
@@ -101,15 +101,15 @@ class Patcher(contextlib.ContextDecorator):
         self._vetoes: dict[str, str] = {}
         self._applications: dict[str, Application] = {}
         self._notes: list[str] = []
-        self._remarked: dict[str, tuple[str, ...]] = {}  # what was found out about the targets of patches
+        self._remarked: dict[str, tuple[str, ...]] = {}  # remarks of plugins, by patch name
         self._failure: Optional[PatchError] = None
         self._notified: set[str] = set()  # patches that the hook after_apply was called for since the last apply
-        self._news = False  # whether anything has happened to patches since it was set to false
+        self._news = False  # true if a patch has changed its status since it was last set to false
         self._depth = 0  # of with blocks and decorated calls
         self._applying = RLock()  # held while code of others runs
-        self._lock = RLock()  # held only to change what is above
+        self._lock = RLock()  # held only to change the fields above
         self.applied = False
-        #: Where the program, or a plugin, has made it.
+        #: The line of the program, or of a plugin, that created this Patcher.
         self.made = caller()
         if not self.has_own_report:
             PATCHERS.add(self)
@@ -151,7 +151,7 @@ class Patcher(contextlib.ContextDecorator):
         )
 
     def collect(self) -> list[Candidate]:
-        """Return every patch with who contributes it; asks the plugins once. What they contribute broken is noted.
+        """Return every patch with its plugin. The hook is called once; an invalid patch is a problem of its plugin.
 
         Raises:
             DeclarationError: two patches of this Patcher have one name, or an option is set that a patch does not have.
@@ -177,17 +177,23 @@ class Patcher(contextlib.ContextDecorator):
         return self
 
     def disable(self, *names: Name) -> Patcher:
-        """Leave ``names`` out of plans made from now on, whatever was said before; return the Patcher."""
+        """Leave ``names`` out of later plans; this overrides earlier calls and the settings. Return the Patcher.
+
+        >>> from patchcore import Patch, Patcher, Replace
+        >>> patch = Patch("shop.price", changes=Replace("shop:price", len))
+        >>> [entry.verdict for entry in Patcher([patch]).disable("shop.price").plan()]
+        ['off']
+        """
         self._choose((), names)
         return self
 
     def enable(self, *names: Name) -> Patcher:
-        """Take ``names`` into plans made from now on, whatever was said before; return the Patcher."""
+        """Take ``names`` into later plans; this overrides earlier calls and the settings. Return the Patcher."""
         self._choose(names, ())
         return self
 
     def plan(self) -> Plan:
-        """Return what would be applied here, in order, with reasons; changes nothing, imports no target library.
+        """Return the plan: every patch in order, with its verdict and reason. Nothing is written or imported for it.
 
         Raises:
             UnknownName: an enabled or disabled name, or one that options are set for, means nothing.
@@ -225,7 +231,7 @@ class Patcher(contextlib.ContextDecorator):
 
     @property
     def failure(self) -> Optional[PatchError]:
-        """What a patch that failed has raised since the last :meth:`apply`, ``None`` when none has."""
+        """The :class:`PatchError` of the patch that failed since the last :meth:`apply`, or ``None``."""
         return self._failure
 
     def apply(self) -> Report:
@@ -249,10 +255,10 @@ class Patcher(contextlib.ContextDecorator):
             return self._carry_out(plan, plan.patches)
 
     def refresh(self) -> Report:
-        """Plan anew and apply the patches that have come to fit since: a library has become importable, say.
+        """Apply patches that match now but did not when :meth:`apply` ran, because a library was installed for example.
 
-        What was tried already stays as it is, but for patches that wait for a module whose import was not seen: they
-        are applied now. Before :meth:`apply`, nothing happens. Raises what :meth:`apply` raises.
+        Patches that were applied or failed, or that a hook vetoed, are not tried again. A pending patch whose module
+        was imported unnoticed is applied. Does nothing before :meth:`apply`; raises the same errors.
         """
         self._refuse_reentry("refresh")
         with self._applying:
@@ -303,11 +309,11 @@ class Patcher(contextlib.ContextDecorator):
             )
 
     def report(self, *, unreachable: bool = False) -> Report:
-        """Return what has happened so far; asking changes nothing.
+        """Return the report on all patches at this moment; changes nothing.
 
         Args:
-            unreachable: also look for what else holds originals (attributes of objects, closures), which takes several
-                walks over all objects of the process.
+            unreachable: also search for places that still hold an original (attributes of objects, closures). This
+                takes several walks over all objects of the process.
         """
         applications = list(self._applications.values())
         return self._report(
@@ -315,7 +321,7 @@ class Patcher(contextlib.ContextDecorator):
         )
 
     def records(self) -> list[PatchRecord]:
-        """Return what became of each patch so far, without what plugins say; empty before :meth:`apply`."""
+        """Return the record of each patch, without the remarks of plugins; empty before :meth:`apply`."""
         return [self._record(entry, {}, ()) for entry in list(self._entries.values())]
 
     def completed(self, application: Application) -> None:
@@ -509,7 +515,7 @@ class Patcher(contextlib.ContextDecorator):
             raise PatchError("; ".join(map(str, self.plugins.problems)))
 
     def _give_up(self, failure: PatchError) -> None:
-        """Undo everything; tell a thread that is applying."""
+        """Revert all patches and keep ``failure``, which an apply in another thread then raises."""
         with self._lock:
             self._failure = failure
             failure.report = self._revert()
@@ -596,7 +602,7 @@ class Patcher(contextlib.ContextDecorator):
         return remarks
 
     def _remarks(self, entry: PlannedPatch) -> tuple[str, ...]:
-        """Return what plugins have to say about a patch that is applied; they are asked and it is logged once."""
+        """Return the remarks of plugins on an applied patch. The hook is called, and the remarks are logged, once."""
         name = entry.patch.name
         application = self._applications.get(name)
         if application is not None and name not in self._remarked and application.status == APPLIED:
@@ -607,7 +613,7 @@ class Patcher(contextlib.ContextDecorator):
         return self._remarked.get(name, ())
 
     def _log(self, report: Report, tried: Container[str]) -> None:
-        """Log what nobody has logged yet about the patches that were tried."""
+        """Log notes, failures and the summary of ``report``; a failure that the engine has logged is not repeated."""
         for note in report.notes:
             logger().warning("%s", note)
         for record in report.with_status(FAILED):
@@ -620,7 +626,7 @@ class Patcher(contextlib.ContextDecorator):
             logger().info("%s", report.summary())
 
     def _remember(self, record: PatchRecord) -> None:
-        """Keep what became of a patch that failed, for the reports of a process."""
+        """Keep the record of a patch that failed, for the reports of the process."""
         if not self.has_own_report:
             FAILURES[self.made, record.name] = record
 
@@ -657,17 +663,25 @@ def apply(
 
 
 def original(target: Union[str, Target]) -> Any:
-    """Return what stood at a target before any patch, to be called past all of them.
+    """Return the object that was at a target before all patches, so that it can be called without them.
 
-    A name of the original that was saved beside a wrapper means the patched function, which would call the wrapper
-    again: the wrapper gets the original as its first argument, and whoever else needs it gets it here.
+    A wrapper gets the original as its first argument; other code that needs the original calls this function. A name
+    that was bound to the original before the patch does not help: it may be rebound, or its body is patched.
 
     Args:
         target: ``package.module:Class.attribute``; its module is imported.
 
     Returns:
-        The object; of a static or class method or a property the function in it, which takes ``cls`` or ``self``.
-        Where nothing is patched, what is there now.
+        The original object, or the present one if nothing is patched. For a static or class method or a property, the
+        function inside it, which takes ``cls`` or ``self``.
+
+    Example:
+        >>> import statistics
+        >>> from patchcore import Patch, Patcher, Replace, original
+        >>> patch = Patch("demo.mean", changes=Replace("statistics:mean", lambda data: 0))
+        >>> with Patcher([patch]):
+        ...     statistics.mean([1, 3]), original("statistics:mean")([1, 3])
+        (0, 2)
 
     Raises:
         DeclarationError: the target is malformed.
@@ -707,6 +721,6 @@ def _listed(names: Union[Name, Sequence[Name]]) -> Sequence[Name]:
 
 
 def _is_named_after_its_plugin(candidate: Candidate) -> bool:
-    """Tell whether a plugin has the best claim to the name of a patch: ``mmcv.roi_pool`` is plugin mmcv's."""
+    """True if the patch's name begins with its plugin's: of two patches ``mmcv.roi_pool``, mmcv's keeps the name."""
     patch, provenance = candidate
     return isinstance(patch, Patch) and patch.name.startswith(f"{provenance.plugin}.")

@@ -71,7 +71,7 @@ _NAMING = ("register_settings", "register_commands", "register_run_options")
 #: The hook that brings hooks. It is called before any other, so that plugins may load in any order.
 _BRINGING = "register_hookspecs"
 
-#: Where the lines of a traceback begin that say nothing to the author of a plugin.
+#: Folders of patchcore and importlib: their lines of a traceback do not help the author of a plugin.
 _OURS = (os.path.dirname(__file__) + os.sep, os.path.dirname(importlib.__file__) + os.sep, "<frozen importlib")
 
 Loader = Callable[[], Any]
@@ -87,7 +87,7 @@ def installed_plugins(group: str = GROUP) -> list[tuple[Provenance, Loader]]:
 
 
 def _look_for_plugins() -> dict[str, list[tuple[Provenance, Loader]]]:
-    """Look through all distributions; return what :func:`installed_plugins` returns for each group."""
+    """Look through all distributions; return the plugins and their loaders for each group of entry points."""
     from patchcore.stdlib import metadata
 
     groups: dict[str, dict[tuple[str, str], tuple[Provenance, Loader]]] = {GROUP: {}, SUPPORT: {}}
@@ -113,7 +113,7 @@ def _look_for_plugins() -> dict[str, list[tuple[Provenance, Loader]]]:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            where = str(getattr(distribution, "_path", distribution))  # all there is to tell it by
+            where = str(getattr(distribution, "_path", distribution))  # its name may be unreadable
             groups[GROUP][where, where] = Provenance(where, where), partial(_raise, error)
     return {group: [found[key] for key in sorted(found)] for group, found in groups.items()}
 
@@ -155,7 +155,7 @@ class Plugins:
         self.support: dict[str, Provenance] = {}
         self.provenances: dict[str, Provenance] = {}  # of the others
         self.denied: list[Provenance] = []
-        self.absent: list[str] = []  # names of plugins that whoever started this process has, and that are not here
+        self.absent: list[str] = []  # names of plugins that the parent process has and this one cannot find
         self._wrappers = _Wrappers("patchcore")
         self._wrappers.add_hookspecs(hookspecs)
         named = None if allowed is None or not discover else [name for name in allowed if not name.startswith(_WITHOUT)]
@@ -241,11 +241,11 @@ class Plugins:
         return self.decide(hook, accept, expected, **arguments)[1]
 
     def advice(self, name: str, command: str) -> Any:
-        """Return the text by which the hook ``advise`` says what to do about something missing, or ``None``."""
+        """Return the text that the hook ``advise`` returns for something missing, or ``None``."""
         return self.first("advise", lambda text: isinstance(text, str), "a text", name=name, command=command)
 
     def advice_on_modules(self, names: Iterable[str]) -> list[str]:
-        """Return a line for each of these modules that is missing and of which a plugin knows what to do."""
+        """Return a line of advice for each of these modules that is missing, if a plugin has advice on it."""
         advice = {name: self.advice(name, "import") for name in dict.fromkeys(names) if not find_module(name)}
         return [f"no module named {name!r}: {text}" for name, text in advice.items() if text]
 
@@ -284,7 +284,7 @@ class Plugins:
 
     @property
     def extensions(self) -> Extensions:
-        """What the plugins bring for the patches of Patchers with these plugins; they return it once."""
+        """The writers, guards, marks, handovers and registry tables of the plugins; the hooks are called once."""
         if self._extensions is None:
             marks, handovers = self.functions("register_marks"), self.functions("register_handovers")
             self._extensions = Extensions(
@@ -308,7 +308,7 @@ class Plugins:
         return found
 
     def functions(self, hook: str) -> list[Any]:
-        """Return what a hook collects that returns functions or their targets."""
+        """Return the functions, or their targets, that the plugins return from ``hook``."""
         return self.gather(hook, lambda f: isinstance(f, str) or callable(f), "functions or targets")
 
     def remarks(self, entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
@@ -318,7 +318,7 @@ class Plugins:
             return self.gather("remarks", lambda r: isinstance(r, Remark), expected, entry=entry, thorough=thorough)
 
     def gather(self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any) -> list[Any]:
-        """Return all that :meth:`collect` collects. What ``accept`` refuses is a problem of its plugin."""
+        """Return the items that the plugins return from ``hook``; one that ``accept`` refuses is a problem instead."""
         gathered = []
         for provenance, found in self._each(hook, arguments, collecting=True):
             for one in found:
@@ -329,7 +329,7 @@ class Plugins:
         return gathered
 
     def find_home(self, target: Target, *, far: bool = False) -> Optional[Target]:
-        """Return the target under which what ``target`` names is defined; see the hook ``find_home``."""
+        """Return the target under which the object at ``target`` is defined; see the hook ``find_home``."""
         asked = {"target": target, "far": far}
         return self.first("find_home", lambda home: isinstance(home, Target), "a patchcore Target", **asked)  # type: ignore[no-any-return]
 
@@ -432,7 +432,7 @@ class Plugins:
             raise
 
     def _with_arguments(self, message: str) -> str:
-        """Return what pluggy says of a hook that is implemented wrongly, with the arguments that the hook has."""
+        """Return pluggy's message about a wrong implementation of a hook, with the arguments that the hook has."""
         found = re.search(r"for hook '(\w+)'", message)
         spec = getattr(self.manager.hook, found.group(1)).spec if found else None
         names = "" if spec is None else f"; its arguments are: {', '.join(spec.argnames) or 'none'}"
@@ -487,7 +487,7 @@ class _Wrappers(_Manager):
 def _traceback(error: BaseException) -> str:
     """Return the traceback of an error of a plugin, without lines of patchcore before and after those of the plugin.
 
-    Empty if the plugin has no line in it: it has answered something that patchcore refuses, and the message says what.
+    Empty if the plugin has no line in it: it returned a value that patchcore refuses, and the message names it.
     """
     from patchcore.stdlib import traceback
 
@@ -496,7 +496,7 @@ def _traceback(error: BaseException) -> str:
     theirs = [i for i, frame in enumerate(frames) if not frame.filename.startswith(_OURS)]
     if not theirs:
         return ""
-    # what goes wrong in patchcore itself is shown to the end, unless it is the plugin's fault
+    # an error of patchcore itself is shown to the end; a PatchcoreError is one of the plugin
     end = theirs[-1] + 1 if isinstance(error, PatchcoreError) else len(frames)
     lines = [(frame.filename, frame.lineno or 0, frame.name, frame.line) for frame in frames[theirs[0] : end]]
     shown.stack = traceback.StackSummary.from_list(lines)  # without a line of carets below each
@@ -590,7 +590,7 @@ def _import_local(module: LocalModule) -> Any:
     finally:
         sys.path.remove(module.directory)
         if module.directory not in sys.path:
-            sys.path.append(module.directory)  # for what patches import later
+            sys.path.append(module.directory)  # patches may import other modules of this folder later
 
 
 def _file_of(plugin: Any) -> Optional[str]:

@@ -77,7 +77,7 @@ def decimal(text: str, most: int) -> Optional[int]:
 
 
 def rank_variable() -> Optional[str]:
-    """Return the environment variable that says the rank of this process, ``None`` outside a job."""
+    """Return the environment variable that holds the rank of this process, ``None`` outside a job."""
     found = _first_number(RANK_VARIABLES, MOST_RANKS - 1)
     return None if found is None else found[0]
 
@@ -98,7 +98,7 @@ def _first_number(variables: Iterable[str], most: int) -> Optional[tuple[str, in
         if number is not None:
             return variable, number
         if (variable, value) not in _logged:
-            _logged.add((variable, value))  # first of all: what writes the log asks for the rank
+            _logged.add((variable, value))  # before the log call, whose handler asks for the rank again
             message = "%s=%r is ignored; expected a whole number from 0 to %d"
             logger().warning(message, variable, value[:60], most)
     return None

@@ -1,4 +1,4 @@
-"""What happened, as records; text and JSON are two views of them."""
+"""The records of an apply or a revert: one per patch and one per change. Text and JSON are two views of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "count_statuses",
 ]
 
-#: Version of the JSON view; raised when a key changes its meaning or goes.
+#: Version of the JSON view; raised when a key changes its meaning or is removed.
 SCHEMA_VERSION = 1
 
 APPLIED = "applied"
@@ -33,7 +33,7 @@ REVERTED = "reverted"
 
 
 class ChangeRecord(NamedTuple):
-    """What became of one change.
+    """The outcome of one change.
 
     Args:
         kind: ``replace``, ``wrap``, ``register``, ``call``, ``stub``, ``replace-import``, ``inject``,
@@ -66,7 +66,7 @@ class ChangeRecord(NamedTuple):
 
 
 class PatchRecord(NamedTuple):
-    """What became of one patch.
+    """The outcome of one patch.
 
     Args:
         name: of the patch.
@@ -74,7 +74,7 @@ class PatchRecord(NamedTuple):
         reason: why it is not applied, or was applied late.
         plugin, distribution, version: who contributes it; ``distribution`` is ``None`` for local code.
         changes: one record per change, in order.
-        remarks: what else there is to say: targets that have changed since their fingerprints were recorded.
+        remarks: remarks of plugins, for example on targets that have changed since their fingerprints were recorded.
         asked_for: false for a patch that is skipped and that nobody asked for, and for one whose failure is ignored;
             summaries do not count it.
     """
@@ -124,7 +124,7 @@ class Problem(NamedTuple):
 
     Args:
         plugin, distribution, version: whose failure it is.
-        where: what was being done, ``load``, ``register_patches``, ...
+        where: the step that failed, ``load``, ``register_patches``, ...
         message: one line.
         traceback: the full text, for logs.
     """
@@ -144,12 +144,12 @@ class Problem(NamedTuple):
 
 
 class Section(NamedTuple):
-    """What a plugin tells in the reports of a process besides its patches; see the hook ``report_sections``.
+    """A section that a plugin adds to the reports of a process; see the hook ``report_sections``.
 
     Args:
-        title: what it is about, a word or two.
+        title: the subject, one or two words.
         lines: for people.
-        mark: what nobody who sees the outcome may overlook, in a word or two; it ends every summary.
+        mark: one or two words that no reader of the outcome may miss; every summary ends with them.
         data: for programs: dictionaries, lists, texts, numbers. A list of flat dictionaries is a table on the page of
             ``patchcore report --html``, in the place of the lines, and ``count`` is added up over the processes.
             If all have ``file`` and ``line``, text and page have one row for each line of the program, and count these
@@ -165,15 +165,15 @@ class Section(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """What a plugin has to say about a patch here; see the hook ``remarks``.
+    """A remark of a plugin on a patch in this environment; see the hook ``remarks``.
 
     Args:
         text: one line, for people; empty for a remark that only programs read.
-        level: how loud it is logged, as a level of :mod:`logging`.
+        level: the level of :mod:`logging` at which it is logged.
         finding: True where ``patchcore check`` fails because of it. If ``level`` is that of a warning or higher, the
             patch is also refused under the policy ``raise``.
-        advice: what to do about a finding, a sentence without its end.
-        topic: what it is about, in a word: the kind of the finding, and the key of ``data`` in JSON.
+        advice: the step that mends a finding, a sentence without its full stop.
+        topic: the subject in one word: the kind of the finding, and the key of ``data`` in JSON.
         data: for programs: a list of dictionaries.
     """
 
@@ -200,7 +200,7 @@ class Report(Declaration):
         problems: plugins that failed.
         notes: things to know that belong to no single change, such as values that somebody else put on top of a patch.
         environment: facts about this process: interpreter, process id, rank.
-        sections: what plugins tell besides patches.
+        sections: the sections that plugins add.
     """
 
     patches: tuple[PatchRecord, ...]
@@ -222,7 +222,11 @@ class Report(Declaration):
         )
 
     def __getitem__(self, name: str) -> PatchRecord:
-        """Return the record of patch ``name``; raise ``KeyError`` naming what there is."""
+        """Return the record of patch ``name``.
+
+        Raises:
+            KeyError: there is none; the message lists the names.
+        """
         for record in self.patches:
             if record.name == name:
                 return record
@@ -246,7 +250,7 @@ class Report(Declaration):
         """Return one line: how many patches that were asked for have which status, and the marks of the sections.
 
         Args:
-            never_hit: also name the patches that were never hit, as is due when nobody is going to call them any more.
+            never_hit: also name the patches that were never hit. Set it at the end of a program, not before.
         """
         counts = count_statuses([record for record in self.patches if record.asked_for])
         texts = (counts, *(section.counts for section in self.sections))
@@ -287,7 +291,7 @@ class Report(Declaration):
                 f"  {patch.status:<8} {patch.name} [{patch.origin}]{': ' + patch.reason if patch.reason else ''}"
             )
             told = [_change_lines(change) for change in patch.changes]
-            # of many changes that only say the status of the patch, three and how many more
+            # of many changes that have only the patch's status to show, three are listed and the rest counted
             rest = [one for one in told if len(one) == 1 and one[0].endswith(f": {patch.status}")][3:]
             lines += (line for one in told if one not in rest or len(rest) < 6 for line in one)
             lines += [f"           {len(rest)} more: {patch.status}"] if len(rest) > 5 else []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["POLICIES", "Choice", "LocalModule", "Setting", "Settings", "check_names", "check_path", "check_text"]
 
-#: What to do if a patch fails: log it and go on, undo everything and raise, or go on silently.
+#: The policies for a patch that fails: log it and go on, undo everything and raise, or go on silently.
 POLICIES = ("warn", "raise", "ignore")
 
 #: The key of the table of variants. A variant may have any key but ``variant``.
@@ -32,7 +32,7 @@ class Choice(NamedTuple):
     Args:
         enable: whether it was enabled.
         name: a patch, legacy name, target or plugin, or ``*``.
-        origin: where that was said, for messages.
+        origin: the source of the choice, for messages.
         strength: of the source. A choice of a stronger source wins over one of a weaker source. ``None`` is as strong
             as the strongest of the other choices.
     """
@@ -65,10 +65,10 @@ class Setting(NamedTuple):
             value must survive JSON, because each process of a run gets it.
         default: the value where nobody sets it.
         option: how the command line spells it, ``"--report-dir"``; by default ``--`` and the key.
-        choices: called with a checked value and its origin. Returns what the user enables and disables with it.
+        choices: called with a checked value and its origin. Returns the choices that the value implies.
         agree: called with the values of all settings of plugins, by key. Raises :class:`~patchcore.SettingsError` if
             this setting contradicts another one.
-        affects_patches: whether the value decides on what patches change. A lock file then has it, and
+        affects_patches: true if the value changes which edits patches make. A lock file then has it, and
             ``patchcore run --locked`` refuses another value.
     """
 
@@ -97,7 +97,7 @@ class Given(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What a user decided, merged from every source.
+    """The settings of a user, merged from every source.
 
     :meth:`get` returns any setting; those of plugins are in :attr:`values`.
 
@@ -239,7 +239,7 @@ class _Source(NamedTuple):
     origin: str
     given: Mapping[str, Any]
     strength: int
-    directory: Optional[Path]  # what relative paths in it are relative to
+    directory: Optional[Path]  # the base of relative paths in it
 
 
 _PYPROJECT, _VARIANT, _ENVIRONMENT, _ARGUMENTS = range(4)
@@ -396,7 +396,7 @@ def _options(value: Any, where: str, directory: Optional[Path]) -> Mapping[str, 
     return {name: dict(table) for name, table in value.items()}
 
 
-#: The texts that stand for true and false in environment variables.
+#: The texts that mean true and false in environment variables.
 _SWITCHES = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("", "0", "false", "no", "off"), False)}
 
 #: The settings of the core, each with its check.

@@ -18,7 +18,7 @@ from patchcore.process import process_rank, rank_variable
 
 __all__ = ["hidden_failures", "say", "show_failure"]
 
-#: What failed, by the line that was written about it.
+#: The failed patch or program, by the line that was written about it.
 _failed: dict[str, str] = {}
 
 #: The process that wrote these lines: a forked child has a copy of them.
@@ -44,7 +44,7 @@ def say(text: str) -> None:
     try:
         if descriptor is None:
             stream.write(line)
-        else:  # what a full disk does not take is not to wait in a buffer: it would change the exit code
+        else:  # unbuffered: text that a full disk refuses would fail again at exit and change the exit code
             os.write(descriptor, line.encode(getattr(stream, "encoding", None) or "utf-8", "backslashreplace"))
     except (AttributeError, OSError, ValueError):
         pass
@@ -52,7 +52,7 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def hidden_failures() -> Iterator[None]:
-    """Let :func:`show_failure` write nothing in this block, in a program that shows itself what failed."""
+    """Silence :func:`show_failure` in this block, for a command that prints failures itself."""
     global _hidden
     before, _hidden = _hidden, True
     try:

@@ -1,4 +1,4 @@
-"""What several commands share besides the options of the core."""
+"""Output and options that several commands share, besides the options of the core."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _hint(unknown: Sequence[str], arguments: Sequence[str], parser: shared.Parse
 
 
 def describe_problems(patcher: Patcher) -> list[dict[str, Optional[str]]]:
-    """Return what is wrong with plugins, for JSON."""
+    """Return the problems of plugins, for JSON."""
     return [
         {
             "plugin": p.plugin,
@@ -82,7 +82,7 @@ def describe_problems(patcher: Patcher) -> list[dict[str, Optional[str]]]:
 
 
 def print_problems(patcher: Patcher, messages: Iterable[str] = ()) -> None:
-    """Print what is wrong with plugins to stderr, and what to do about missing modules.
+    """Print the problems of plugins to stderr, with advice on missing modules.
 
     Args:
         patcher: with the plugins.
@@ -96,6 +96,6 @@ def print_problems(patcher: Patcher, messages: Iterable[str] = ()) -> None:
 
 
 def advise_on_modules(patcher: Patcher, messages: Iterable[str]) -> None:
-    """Print to stderr what to do about modules that are missing, as messages of Python say."""
+    """Print advice to stderr on the modules that are missing according to Python's messages."""
     for line in patcher.plugins.advice_on_modules(missing_modules(messages)):
         print_error(line)

@@ -24,7 +24,7 @@ class UntrustedPath(PermissionError):
     """Others can enter a folder for code.
 
     Args:
-        reason: what is wrong with which folder.
+        reason: the folder and its fault.
         remedy: the command that mends it, if there is one.
     """
 
@@ -99,14 +99,14 @@ def private_folder(folder: Path) -> Path:
 
 
 def refuse_shared(folder: Path) -> Path:
-    """Return the real path of a folder that only this user and root can enter: code may be loaded from what is in it.
+    """Return the real path of a folder that only this user and root can enter: code may be loaded from its files.
 
-    The folder belongs to this user, and its permissions are 0700 or less, so nobody else can reach what is below it. A
+    The folder belongs to this user, and its permissions are 0700 or less, so nobody else can reach the files in it. A
     folder that does not exist is not refused. Use the path that is returned: links on the way to it can change.
 
     Raises:
         UntrustedPath: others can enter it.
-        OSError: it cannot be looked at.
+        OSError: its permissions cannot be read.
     """
     real = Path(os.path.realpath(folder))
     if hasattr(os, "geteuid"):  # not on Windows, whose caches are in the user's profile

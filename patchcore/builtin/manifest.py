@@ -1,8 +1,8 @@
-"""Manifests: what a process would patch, and into what, so that the processes of a job can be compared.
+"""Manifests: the patches of a process and their replacements, so that the processes of a job can be compared.
 
-A manifest holds what must be the same everywhere: patches with their verdicts, targets and options, who contributes
-them, the versions of the libraries, and fingerprints of the files that patches and targets are in. What differs rightly
-is left out: process, host, paths, and how far imports have come.
+A manifest holds the facts that must be the same everywhere: patches with their verdicts, targets, options and plugins,
+the versions of the libraries, and fingerprints of the files that patches and targets are in. Facts that may differ are
+left out: process, host, paths, and the progress of imports.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 #: The folders of an absolute path, which differ from machine to machine.
 _FOLDERS = re.compile(r"(?<![\w:/.])(?:[A-Za-z]:)?[\\/](?:[^\s\\/:]+[\\/])*")
 
-#: Tables of a manifest or lock besides the patches, with what a message calls an entry.
+#: Tables of a manifest or lock besides the patches, with the word of a message for an entry.
 _TABLES = {"libraries": "library", "files": "file of", "targets": "target"}
 
 _NOT_PATCHED = "not patched"
@@ -50,12 +50,12 @@ _NO_SETTING = "no plugin has it"
 
 
 class Difference(NamedTuple):
-    """One thing that two processes do not have in common.
+    """One fact that differs between two processes.
 
     Args:
         subject: a patch, a library or a file, as text.
-        one: what the one process has.
-        other: what the other has.
+        one: the value in the one process.
+        other: the value in the other.
     """
 
     subject: str
@@ -63,7 +63,7 @@ class Difference(NamedTuple):
     other: str
 
 
-#: What would become of one patch. ``on top of``: the patches of the same targets that are applied before it.
+#: The facts of one patch. ``on top of``: the patches of the same targets that are applied before it.
 #: ``changes``: a text for each, kind, target, ``<-``, replacement. ``file``: the hash of the file of its plugin.
 PatchFacts = TypedDict(
     "PatchFacts",
@@ -80,7 +80,7 @@ PatchFacts = TypedDict(
 
 
 class Manifest(TypedDict):
-    """What would be patched, and into what.
+    """The facts of an environment that decide which patches apply and with which replacements.
 
     Args:
         patchcore, python: versions.
@@ -134,10 +134,10 @@ def digest(manifest: Manifest) -> str:
 
 
 def compare(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[Difference]:
-    """Return what differs between two manifests or two locks, patches first.
+    """Return the differences between two manifests or two locks, patches first.
 
-    Patches with the same difference are one subject. What only one side has because only there a patch is applied is
-    not repeated for every library and file of the patch.
+    Patches with the same difference are one subject. If a patch is applied on one side only, the difference is not
+    repeated for every library and file of the patch.
     """
     found = list(_compare_patches(*({**m.get("not_applied", {}), **m["patches"]} for m in (one, other))))
     patches_differ = bool(found)
@@ -186,7 +186,7 @@ def _compare_patches(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterat
 
 
 def _compare_facts(mine: Any, theirs: Any) -> Iterator[tuple[str, str]]:
-    """Yield what differs between two patches: of each only the options and changes that the other does not have."""
+    """Yield the differences between two patches: of each only the options and changes that the other does not have."""
     verdicts = verdict_of(mine), verdict_of(theirs)
     if verdicts[0] != verdicts[1]:
         yield verdicts
@@ -199,7 +199,7 @@ def verdict_of(patch: Any) -> str:
     """Return the verdict of a patch with its reason.
 
     Args:
-        patch: its :class:`PatchFacts`, what a lock has of it, or ``None`` if there is no such patch.
+        patch: its :class:`PatchFacts`, its entry in a lock, or ``None`` if there is no such patch.
     """
     if patch is None:
         return "no plugin contributes it"

@@ -1,4 +1,4 @@
-"""Progress with an estimate of the time that is left: on a terminal only, on stderr, for what takes longer than 2 s."""
+"""Progress with an estimate of the time that is left: on stderr of a terminal only, for work of more than 2 s."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AFTER = 2.0
 
 
 class Progress:
-    """What to tell about work that goes on, see :func:`progress`.
+    """Shows the progress of work, see :func:`progress`.
 
     Args:
         bar: of rich, ``None`` where nothing is shown.
@@ -28,7 +28,7 @@ class Progress:
         self._bar = bar
 
     def describe(self, text: str) -> None:
-        """Show what is being done now."""
+        """Show ``text`` as the present step."""
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], description=_plain(text))
 
@@ -63,7 +63,7 @@ def progress(what: str, steps: int) -> Iterator[Progress]:
     """Show in the block how many of its steps are done, and how long the others may take.
 
     Args:
-        what: is done, at first.
+        what: the text for the first step.
         steps: how many there are.
     """
     if not sys.stderr.isatty():

@@ -71,7 +71,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def print_text(text: str, *, style: str = "", indent: int = 0) -> None:
-    """Print a line; on a terminal with line breaks between words, for what nobody copies as a whole.
+    """Print a line; on a terminal with line breaks between words, so it does not suit text that readers copy.
 
     Args:
         text: one line.

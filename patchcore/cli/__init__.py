@@ -27,7 +27,7 @@ __all__ = ["build_parser", "main"]
 
 OK, FINDINGS, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 
-#: What the system says where no more can be written: a disk or a quota is full, or the device has failed.
+#: Errors of the system if no more can be written: a disk or a quota is full, or the device has failed.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 #: Handlers of characters that an encoding does not have, which raise for some of them.
@@ -47,8 +47,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         _see_current_folder()
         if "_ARGCOMPLETE" in os.environ:
             return _complete()
-        atexit.register(gc.freeze)  # the last search for garbage took a tenth of the time of patchcore list
-    with streams_that_take_any_text(), hidden_failures():  # commands print themselves what failed
+        atexit.register(gc.freeze)  # the last garbage collection takes a tenth of the time of patchcore list
+    with streams_that_take_any_text(), hidden_failures():  # commands print failures themselves
         return _run(list(sys.argv[1:] if argv is None else argv))
 
 
@@ -58,7 +58,7 @@ def _run(arguments: list[str]) -> int:
             options = _parse(arguments)
             code = int(options.command(options) or OK)
         finally:
-            sys.stdout.flush()  # here, where it can be said; help ends in SystemExit
+            sys.stdout.flush()  # here, where an error can still be reported; help ends in SystemExit
     except (UnknownName, SettingsError) as error:
         return _complain(f"{error}{_advice(error)}", USAGE)
     except PatchcoreError as error:
@@ -91,7 +91,7 @@ def _internal() -> int:
 
 
 def _advice(error: Exception) -> str:
-    """Return what plugins know of the name of a patch that no loaded plugin contributes, as the end of a message."""
+    """Return the advice of plugins on a patch name that no loaded plugin contributes, as the end of a message."""
     from patchcore.plugins import Plugins
 
     name = getattr(error, "name", "")
@@ -113,7 +113,7 @@ def _complete() -> int:
 
 
 def _see_current_folder() -> None:
-    """Let a console script import what ``python -m patchcore`` does: modules of the current folder, before others."""
+    """Put the current folder first on ``sys.path``, as ``python -m patchcore`` does, for the console script too."""
     if sys.flags.isolated or getattr(sys.flags, "safe_path", False):
         return
     try:
@@ -128,7 +128,7 @@ def _see_current_folder() -> None:
 
 @contextlib.contextmanager
 def streams_that_take_any_text() -> Iterator[None]:
-    """Let stdout and stderr print what their encoding does not have as escape sequences, ``\\xfc``, in this block.
+    """In this block, stdout and stderr print characters that their encoding does not have as escapes, ``\\xfc``.
 
     A folder may be called ``für``, and a report may have half of a pair of surrogates, where the encoding is ASCII:
     under ``PYTHONIOENCODING=ascii``, or in a Windows terminal with an old code page. A stdout that was closed takes any
@@ -186,7 +186,7 @@ def build_parser(*, discover: bool) -> tuple[Parser, Any, Plugins]:
     subparsers: Any = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="name", required=True, action=_Commands
     )
-    subparsers.overview = None  # a plugin may set what prints `patchcore --help`, called with the parser and subparsers
+    subparsers.overview = None  # a plugin may set the function that prints `patchcore --help`
     try:
         settings = Settings.load()
         plugins = Plugins(allowed=settings.plugins, discover=discover, commands=True)

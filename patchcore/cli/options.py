@@ -24,15 +24,16 @@ SETTING = "setting:"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser of a command, whose help, to which plugins add, is fit for a terminal.
+    """The parser of one command. Plugins may add options; the help fits the width of the terminal.
 
     Args:
         arguments, keywords: of :class:`argparse.ArgumentParser`.
-        fill: called with this parser when it is used, to add its arguments: only the command that is wanted is loaded.
-            A function, or the target of one, which is imported then.
-        take_over: called with everything behind the name of the command, in the place of this parser; ``fill`` is then
-            only for those who want to know the options. A function or a target, too.
-        group: what a user wants who needs the command: ``use``, ``write``, ``trust``, ``find out``, or another word.
+        fill: called with this parser when it is used, to add its arguments, so that only the command that runs is
+            imported. A function, or the target of one.
+        take_over: called with all arguments after the name of the command, instead of this parser; ``fill`` then only
+            serves help and completion. A function or a target, too.
+        group: the heading in ``patchcore --help``, the user's purpose: ``use``, ``write``, ``trust``, ``find out``, or
+            another word.
         example: a whole command line, which the help ends with.
     """
 
@@ -90,7 +91,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _imported_when_called(function: Any) -> Any:
-    """Return ``function``, or one that imports and calls what ``function`` is the target of."""
+    """Return ``function``; if it is a target text, a function that imports that target and calls it."""
     return (lambda given: resolve(Target.parse(function))(given)) if isinstance(function, str) else function
 
 
@@ -181,7 +182,7 @@ def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -
 
 
 def _installed_as(name: str, patcher: Patcher) -> list[str]:
-    """Return what to write instead of ``-p NAME`` if the name means an installed plugin; nothing if it does not."""
+    """Return a line with the option to use instead of ``-p NAME`` if the name means an installed plugin; else none."""
     for plugin in (*patcher.plugins.provenances.values(), *patcher.plugins.denied):
         if plugin.distribution and plugin.is_meant_by(name):
             what = "is an" if name == plugin.plugin else "belongs to an"
@@ -191,7 +192,7 @@ def _installed_as(name: str, patcher: Patcher) -> list[str]:
 
 
 def _is_missing(problem: Problem) -> bool:
-    """Tell whether a local module, or a package around it, is not there, so that no line of it is to be shown."""
+    """Return whether a local module, or a package around it, is not there, so that no line of it is to be shown."""
     names = (f"No module named {name!r}" for name in lineage(problem.plugin))
     return any(problem.message == f"ModuleNotFoundError: {name}" for name in names)
 

@@ -1,6 +1,6 @@
 """Printing: lines, errors, and JSON on request.
 
-Whatever a command prints goes through here, because names and messages of others may hold control characters.
+Commands print through this module only, because names and messages of others may hold control characters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["print_error", "print_json", "print_line"]
 
 def print_json(content: Mapping[str, Any]) -> None:
     """Print ``content`` with ``schema_version`` to stdout."""
-    from patchcore.stdlib import json  # for those who want it only
+    from patchcore.stdlib import json  # most commands print no JSON and need not load it
 
     print(json.dumps({"schema_version": SCHEMA_VERSION, **content}, indent=2, default=str))
 

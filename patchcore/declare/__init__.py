@@ -1,1 +1,1 @@
-"""Declarations: what a patch is made of, as immutable values. Nothing here knows how they are put in force."""
+"""Declarations: patches, changes and targets, as immutable values. The engine applies them; nothing here imports it."""

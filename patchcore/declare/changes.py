@@ -1,8 +1,8 @@
 """Changes: the edits a patch is made of, as immutable declarations.
 
-Nothing here touches another library. A change says *what* is to be edited. Which
-:class:`~patchcore.engine.writers.Writer` makes the edit is looked up by the class of the change; the hook
-``register_writers`` adds further kinds of change.
+Nothing here touches another library. A change names the target and the new value. The class of the change selects the
+:class:`~patchcore.engine.writers.Writer` that makes the edit; the hook ``register_writers`` adds further kinds of
+change.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-#: What ``Patch(signatures=...)`` may be.
+#: The values of ``Patch(signatures=...)``.
 SIGNATURES = ("fit", "any")
 
 
@@ -66,17 +66,17 @@ class Literal(Declaration):
 
 
 class Change(Declaration):
-    """One declarative edit. ``target`` is what it edits, or the module it waits for."""
+    """One declarative edit. ``target`` is the place that it edits, or the module whose import it waits for."""
 
     target: Target
 
-    #: True when it is written once the module of its target was imported, false when it must be there before.
+    #: True if it is written after the import of the target's module, false if it must be in force before that import.
     waits = True
-    #: True when it makes sense for a library that is only there to be imported.
+    #: True if it also makes sense for a library that is a stub, which can be imported and has no content.
     fits_stubs = False
-    #: True when what it makes importable is a module with content, which other patches may change.
+    #: True if the modules that it provides have content, which other patches may change.
     provides_content = False
-    #: True when a function of the author writes by itself, and what it wrote is found out afterwards.
+    #: True if a function of the author makes the edits itself, and patchcore finds them afterwards.
     by_hand = False
     #: True if it writes an entry of a registry: no name holds an entry by value.
     enters_registry = False
@@ -98,17 +98,17 @@ class Change(Declaration):
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """The top-level packages without which there is nothing to change."""
+        """The top-level packages that must be importable for this change to make sense."""
         return (self.target.root,)
 
     @property
     def provides(self) -> tuple[str, ...]:
-        """The top-level packages that can be imported because of it, installed or not."""
+        """The top-level packages that this change makes importable, whether they are installed or not."""
         return ()
 
     @property
     def source(self) -> Any:
-        """The object that says where the new behaviour is written, for ``explain``; a target while unresolved."""
+        """The object whose source is shown as the new behaviour; a target as long as it is not resolved."""
         raise NotImplementedError
 
     @property
@@ -142,11 +142,11 @@ class Change(Declaration):
         return self
 
     def phrase(self, target: Target) -> str:
-        """Return what it does to ``target``, its own with its module, for people."""
+        """Return this edit as words: its kind and ``target``, which is its own target with its module."""
         return f"{self.kind} {target}"
 
     def subject(self, target: Target) -> str:
-        """Return what a report names as changed, where ``target`` is its own with its module."""
+        """Return the changed thing as a report names it; ``target`` is its own target with its module."""
         return str(target)
 
     def __str__(self) -> str:
@@ -156,13 +156,13 @@ class Change(Declaration):
 class SlotChange(Change):
     """A change of one slot."""
 
-    #: Counts the calls of the target that come through it; ``None`` where nobody asks for that.
+    #: Counts the calls of the target through this change; ``None`` unless the user set ``count``.
     counter: Optional[Counter] = None
-    #: ``any`` where what it puts in place need not take every call of the target.
+    #: ``any`` if the new object need not accept every call of the target.
     signatures = "fit"
-    #: The one module that finds the change, by its own name for another module; ``None`` for everybody.
+    #: The one module that sees the change, through its own name for another module; ``None`` for all modules.
     only_in: Optional[str] = None
-    #: True if it must write the body of the function, and fails where there is none.
+    #: True if it must write the body of the function, and fails if the target has no body.
     everywhere: bool = False
     #: Called with the present value of the slot, returns the product; ``None`` if the change has a replacement.
     factory: Optional[Callable[[Any], Any]] = None
@@ -192,7 +192,7 @@ class SlotChange(Change):
 
     @property
     def calls(self) -> Sequence[Any]:
-        """What it was given to be called in the place of the target's function, or before it; targets as they are."""
+        """The callables of the author that run when the target is called; a target stays unresolved."""
         return (self.source,)
 
     def build(self, below: Any, slot: Slot) -> Any:
@@ -204,7 +204,7 @@ class SlotChange(Change):
         raise NotImplementedError
 
     def count(self, raw: Any, slot: Slot) -> Any:
-        """Return ``raw``, as it is to stand in ``slot``, with its calls counted where somebody asks for that."""
+        """Return ``raw``, the value for ``slot``, with its calls counted if :attr:`counter` is set."""
         if self.counter is None:
             return raw
         return binding.count(raw, self.counter, name=slot.name, in_class=slot.in_class)
@@ -217,7 +217,7 @@ class SlotChange(Change):
         return None
 
     def companions(self, module: Any) -> Sequence[tuple[Slot, Callable[[Any, Slot], Any]]]:
-        """Return further slots of ``module`` to write along, each with what makes the new value of the present one."""
+        """Return further slots of ``module`` to write, each with a function from its present value to the new one."""
         return ()
 
 
@@ -225,17 +225,18 @@ class Replace(SlotChange):
     """Put an object in the place of the target's.
 
     Args:
-        target: what is replaced, ``package.module:Class.attribute``.
-        replacement: the object, or a target text that is imported when the patch is applied. A text that is itself the
-            value is given as ``Literal(text)``. A function takes the form of what it replaces (static, class method,
-            property getter).
-        factory: instead of ``replacement``: called with what is there now, returns the object (a subclass of it, say).
+        target: the place of the object, ``package.module:Class.attribute``.
+        replacement: the new object, or a target text that is imported when the patch is applied. A text that is itself
+            the value is given as ``Literal(text)``. If the target is a static method, a class method or a property, a
+            function becomes one too.
+        factory: instead of ``replacement``: called with the present object, returns the new one (a subclass of it,
+            for example).
         when_call: predicate over the arguments of each call that chooses between replacement (true) and original. Only
             the predicate decides; an exception of the replacement reaches the caller.
         create: add the attribute where it is missing, and leave it alone where it exists.
         aliases: further targets that get the same replacement. Rarely needed: by-value references are found.
-        everywhere: write the body of the function instead of the names that hold it, so that whoever has kept it, in a
-            closure, a default argument or a container, calls the replacement, too. Not for a replacement that calls
+        everywhere: write the body of the function instead of the names that hold it. Code that keeps the function in a
+            closure, a default argument or a container then calls the replacement too. Not for a replacement that calls
             the original by a name of its own: that is a ``Wrap``.
         only_in: the module of a target like ``timm.layers.attention:F.relu``, where ``F`` is another module: only that
             module finds the replacement there, and everybody else the original.
@@ -324,7 +325,7 @@ class Replace(SlotChange):
             return None
         if self.everywhere:
             return resolve(self.replacement), 0
-        if self.counter is not None and self.counter.in_use:  # what counts takes what the replacement takes
+        if self.counter is not None and self.counter.in_use:  # the counter accepts any call
             return binding.wrapped_callable(product).__wrapped__, 0
         return product, 0
 
@@ -475,10 +476,10 @@ class Register(SlotChange):
 
 
 def as_changes(changes: Any, where: str) -> tuple[Change, ...]:
-    """Return declared changes, one or a list, as a tuple of those that they stand for.
+    """Return declared changes, one or a list, as a flat tuple; a change that is short for several is expanded.
 
     Raises:
-        DeclarationError: something else is among them.
+        DeclarationError: an item is not a change.
     """
     found: Iterable[Any] = (changes,) if isinstance(changes, Change) else as_tuple(changes, "changes", where)
     expanded: list[Change] = []
@@ -514,12 +515,12 @@ def resolve(reference: Any, *, raw: bool = False) -> Any:
     """Return the object a change refers to: import a :class:`Target`, open a :class:`Literal`, pass anything else.
 
     Args:
-        reference: what was declared.
-        raw: return a static or class method of a class as it stands there, to keep its form in the slot it goes to.
+        reference: the declared value.
+        raw: return a static or class method of a class unbound, so that the slot it is written to gets its form.
 
     Raises:
         TargetNotFound: the attribute does not exist; the message has the nearest name that does.
-        Exception: what importing the module raised.
+        Exception: the import of the module failed with it.
     """
     if type(reference) is Literal:
         return reference.value

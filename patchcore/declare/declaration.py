@@ -1,4 +1,4 @@
-"""What patches, changes, plans and reports have in common: immutable values; and checks of what they are made from."""
+"""The base class of patches, changes, plans and reports, which are immutable values; and checks of their arguments."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _D = TypeVar("_D", bound="Declaration")
 
 
 class Declaration:
-    """An immutable value: its fields are set once, in ``__init__``, and are what is compared.
+    """An immutable value: its fields are set once, in ``__init__``. Two are equal if their classes and fields are.
 
-    Numbers, texts and collections of them are compared by value, all else by identity, whatever it makes of ``==``. A
-    dataclass would do but for that, at about a millisecond of import time for each.
+    Numbers, texts and collections of them are compared by value, all other fields by identity: a user's object may
+    define ``==`` in any way, as arrays do. A dataclass would call that ``==``, and costs about a millisecond of import
+    time for each class.
     """
 
     def __init__(self, **fields: Any) -> None:
@@ -90,5 +91,5 @@ def _comparable(value: Any) -> Any:
 
 
 def _is_empty(value: Any) -> bool:
-    """Tell whether there is nothing to show of a field, without asking a stranger for its truth."""
+    """True if a field has no value to show. ``bool()`` is called for known types only: an array's would raise."""
     return value is None or value is ABSENT or (issubclass(type(value), (str, int, tuple, Mapping)) and not value)

@@ -15,7 +15,7 @@ from patchcore.errors import DeclarationError, did_you_mean
 
 __all__ = ["Patch", "patch", "wrap"]
 
-#: In ``after``: whatever else changes the same targets.
+#: In ``after``: every other patch that changes the same targets.
 ANY = "*"
 #: Patches, each as its name or as the patch itself.
 Names = Union[str, "Patch", Sequence[Union[str, "Patch"]]]
@@ -33,13 +33,12 @@ class Patch(Declaration):
         requires: import packages with PEP 440 specifiers, ``["mmcv>=2,<3"]``; read from metadata without importing.
         needs: modules that must be findable, without importing them.
         when: condition called when a plan is made; returns a bool or :class:`Skip`.
-        after, before: patches, or their names, that this one is applied after / before; same-slot patches ordered so
-            are stacked.
-            ``after="*"`` stacks it on whatever else changes its targets.
+        after, before: patches, or their names, that this one is applied after / before. Patches of one slot that are
+            ordered this way are stacked. ``after="*"`` stacks it on top of every other patch of its targets.
         priority: a number; among patches that no ``after`` / ``before`` orders, lower goes first.
         conflicts: patches, or their names, that cannot be applied together with this one.
-        keep: names in modules, ``"package.module:name"``, that go on to mean the original, from the end of the import
-            of their module on. :func:`patchcore.original` gives it to those that are bound later.
+        keep: names in modules, ``"package.module:name"``, that keep the original, from the end of the import of their
+            module on. A name that is bound later gets the original from :func:`patchcore.original`.
         signatures: ``"any"`` lets its replacements and wrappers take fewer calls than their targets: functions that
             call each other and change together, or arguments that nobody passes.
         legacy_names: other names of the patch in settings and commands: earlier ones, and those of other patchers.
@@ -48,8 +47,8 @@ class Patch(Declaration):
         options: values the patch's functions read; ``[tool.patchcore.options]`` overrides them.
         upstream: link to the issue or pull request that makes the patch unnecessary.
         remove_when: requirement under which the patch is no longer needed, ``"mmcv>=2.3"``.
-        checks: one or more :class:`patchcore.Check`: how ``patchcore verify`` compares the patch with what it
-            replaces.
+        checks: one or more :class:`patchcore.Check`: inputs with which ``patchcore verify`` compares the patch with
+            the original.
         count: ``False`` leaves the calls of its targets uncounted under ``--count``.
 
     Raises:
@@ -170,7 +169,7 @@ class Patch(Declaration):
         return all(change.adds for change in self.changes)
 
     def stacks_with(self, other: Patch) -> bool:
-        """Tell whether one of the two is declared ``after`` or ``before`` the other."""
+        """True if one of the two is declared ``after`` or ``before`` the other."""
         ordered, others = (*self.after, *self.before), (*other.after, *other.before)
         if ANY in ordered or ANY in others:
             return True
@@ -191,7 +190,7 @@ def patch(
     """Decorate the replacement of one function; the name is bound to the :class:`Patch`.
 
     Args:
-        target: what the decorated function replaces.
+        target: the function to replace.
         when_call: see :class:`Replace`.
         declaration: keyword arguments of :class:`Patch`; ``name`` defaults to ``<top-level package>.<function name>``.
 
@@ -208,7 +207,7 @@ def wrap(target: Union[str, Target], **declaration: Any) -> Callable[[Callable[.
     """Decorate a wrapper ``(original, *args, **kwargs)`` of one function; the name is bound to the :class:`Patch`.
 
     Args:
-        target: what the decorated function wraps.
+        target: the function to wrap.
         declaration: keyword arguments of :class:`Patch`; ``name`` defaults to ``<top-level package>.<function name>``.
 
     Raises:
@@ -243,7 +242,7 @@ def _decorate(function: Any, change: Callable[[], Change], where: str, declarati
     given.setdefault("summary", (inspect.getdoc(function) or "").partition("\n")[0])
     patch = Patch(changes=change(), _function=function, **given)
     if getattr(function, "__qualname__", None) == name:
-        # The module's name now means the patch: say where the function is, so that it can be pickled.
+        # The module's name now means the patch. pickle finds a function by its qualified name, so it gets a true one.
         function.__qualname__ = f"{name}.function"
     return patch
 

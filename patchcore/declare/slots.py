@@ -51,12 +51,12 @@ __all__ = [
 class Slot:
     """A place that holds a raw value: ``key`` in the namespace of ``owner``.
 
-    Subclasses say how a kind of owner is read and written. ``name`` is how the slot is shown, ``package.module:path``.
+    Each subclass reads and writes one kind of owner. ``name`` is the text that messages show, ``package.module:path``.
     """
 
     __slots__ = ("identity", "key", "name", "owner")
     space = "attribute"
-    #: Whether the owner is a class, which binds what it holds to an instance.
+    #: True if the owner is a class: attribute access through an instance binds a function that the slot holds.
     in_class: bool = False
 
     def __init__(self, owner: Any, key: Any, name: str) -> None:
@@ -76,7 +76,7 @@ class Slot:
         raise NotImplementedError
 
     def inherited(self) -> Any:
-        """Return the raw value a lookup would find beyond the owner itself, or ``ABSENT``."""
+        """Return the raw value that a lookup finds if the owner itself holds none, or ``ABSENT``."""
         return ABSENT
 
     def lookup(self) -> Any:
@@ -89,15 +89,15 @@ class Slot:
         return raw
 
     def form(self, value: Any) -> Any:
-        """Return what the owner itself has to hold so that :meth:`read` returns ``value``."""
+        """Return the raw value to store on the owner so that :meth:`read` returns ``value``."""
         return value
 
     def remark(self) -> str:
-        """Return what else changes, for C code, while something is put in the slot; empty where nothing does."""
+        """Return a side effect that a write has on C code, as text for a report; empty if it has none."""
         return ""
 
     def write(self, raw: Any) -> None:
-        """Put ``raw`` in the slot; ``ABSENT`` removes what the owner itself holds."""
+        """Put ``raw`` in the slot; ``ABSENT`` removes the owner's own value."""
         raise NotImplementedError
 
     def names(self) -> Iterable[str]:
@@ -109,14 +109,15 @@ class Slot:
 
 
 class BodySlot(Slot):
-    """The body of a Python function; the name where that stands is left as it is.
+    """The body of a Python function; the slot that holds the function is not written.
 
-    Its values are functions: one behaves as the other does. Making one behave as itself needs a copy of it.
+    The value of this slot is a function: a write makes the slot's function behave as that one. To restore the original
+    behaviour later, the engine keeps a copy of the function.
 
     Args:
-        place: the slot where the function stands.
-        raw: what ``place`` holds: the function, or a static or class method or property around it.
-        body: of the function.
+        place: the slot that holds the function.
+        raw: the value of ``place``: the function, or a static or class method or property around it.
+        body: the body of the function.
     """
 
     __slots__ = ("body", "place", "raw")
@@ -147,7 +148,7 @@ class NamespaceSlot(Slot):
 
     @property
     def is_promised(self) -> bool:
-        # a lazy module (PEP 562, or a class of modules with __getattr__) lists in __all__ what it has not loaded yet
+        # a lazy module (PEP 562, or a class of modules with __getattr__) lists names in __all__ before it loads them
         found = self._namespace()
         if not issubclass(type(self.owner), ModuleType) or self.key not in found.get("__all__", ()):
             return False
@@ -166,7 +167,7 @@ class NamespaceSlot(Slot):
         return mro_lookup(type(self.owner), self.key)
 
     def as_own(self, raw: Any) -> Any:
-        # Python binds what it finds in the class, and not what it finds in the instance
+        # Python binds a descriptor that it finds in the class, but not one that it finds in the instance
         kind = type(raw)
         if not hasattr(kind, "__get__") or raw is self.read() or raw is not self.inherited():
             return raw
@@ -188,10 +189,12 @@ class NamespaceSlot(Slot):
 
 
 class SeenSlot(Slot):
-    """What one module finds under ``F.relu``, where ``F`` is its name for another module, which stays as it is.
+    """The object that one module gets for ``F.relu``, where ``F`` is its name for another module.
+
+    The other module stays unchanged.
 
     Args:
-        owner: the module that finds it.
+        owner: the module that sees the change.
         alias: its name for the other module.
         key: the name in the other module.
         name: see :class:`Slot`.
@@ -232,11 +235,11 @@ _REAL = "_patchcore_real"
 
 
 class _SeenModule(ModuleType):
-    """Stands for a module in the namespace of another one, with some names of its own."""
+    """A proxy of a module, put in the namespace of another one: some names have values of their own."""
 
     def __init__(self, real: ModuleType, values: Mapping[str, Any]) -> None:
         super().__init__("")
-        self.__dict__.clear()  # so that all of this comes from the other module
+        self.__dict__.clear()  # names such as __name__ are then read from the other module too
         self.__dict__.update({_REAL: real, **values})
 
     def __getattr__(self, name: str) -> Any:
@@ -383,8 +386,8 @@ def find_slot(target: Target, module: Any, *, may_be_absent: bool = False) -> Sl
 
     Raises:
         TargetNotFound: a step does not exist; the message has the nearest name that does.
-        TargetError: a step exists but cannot be a slot: a data descriptor decides what it holds, or nothing can be put
-            in its owner.
+        TargetError: a step exists but cannot be a slot: a data descriptor computes its value, or its owner cannot be
+            written.
     """
     owner, name = module, target.module
     for depth, step in enumerate(target.path):
@@ -400,10 +403,14 @@ def find_slot(target: Target, module: Any, *, may_be_absent: bool = False) -> Sl
 
 
 def find_seen(target: Target, module: Any) -> SeenSlot:
-    """Return the slot of what ``module`` finds under ``target``, a name in a module that it imports as a whole.
+    """Return the slot for ``only_in``: the value that ``module`` alone gets for a name of another module.
+
+    Args:
+        target: ``module:F.name``, where ``F`` is the name of the other module in ``module``.
 
     Raises:
-        TargetNotFound, TargetError: there is no such name, or ``target`` is no name in such a module.
+        TargetNotFound: the other module does not have the name.
+        TargetError: ``target`` does not have that form, or ``F`` is not a module.
     """
     alias, *rest = target.path
     seen = (namespace(module) or {}).get(alias) if isinstance(alias, str) else None
@@ -452,9 +459,9 @@ def slot_of(owner: Any, step: Step, name: str) -> Slot:
 
 
 def same_value(found: Any, held: Any) -> bool:
-    """Tell whether a slot still holds what it held: the same object, or the same text.
+    """True if ``found``, the value of a slot now, is the value ``held`` that it had: the same object, or equal texts.
 
-    Some mappings make a new text at every read; ``os.environ`` decodes what it holds.
+    Some mappings create a new text at every read: ``os.environ`` decodes bytes.
     """
     return found is held or (type(found) is type(held) is str and found == held)
 
@@ -486,7 +493,7 @@ def _refuse_data_descriptor(descriptor: Any, klass: type, step: str, name: str) 
     raise TargetError(f"{message}; target '{klass.__module__}:{klass.__qualname__}.{step}' instead")
 
 
-#: What every module has from its class.
+#: The attributes that every module inherits from its class.
 _OF_MODULES = frozenset(dir(ModuleType))
 #: Descriptors that bind a callable; some cannot be called themselves.
 _METHODS = (staticmethod, classmethod, functools.partialmethod, functools.singledispatchmethod)

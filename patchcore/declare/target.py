@@ -1,4 +1,4 @@
-"""Targets: what a change edits, as text, ``package.module:Class.attribute``."""
+"""Targets: the places that changes edit, written ``package.module:Class.attribute``."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class Item(NamedTuple):
 
 Step = Union[str, Item]
 
-#: Patterns of what is not plain names with dots. They are compiled when one is met, not when patchcore is imported.
+#: Patterns for targets that are more than plain names with dots. ``re`` compiles them at the first use, not at import.
 _STEP = r"""(?xs) \.?(?P<name>[^\W\d]\w*) | \[ (?P<key> "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | -?\d+ ) \]"""
 _MODULE = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
 
 
 class Target(NamedTuple):
-    """What a change edits, as written: ``package.module:Class.attribute``, an entry-point object reference.
+    """The place that a change edits, as written: ``package.module:Class.attribute``, an entry-point object reference.
 
     Items of mappings are written ``package.module:TABLE["key"]``. The all-dots form ``package.module.Class.attribute``
     parses to a target without module; :meth:`pin` finds the module without importing it.
 
     Args:
         module: dotted name of the module, ``""`` for the all-dots form.
-        path: attribute names and :class:`Item` keys from the module to the slot, at least one (two for all-dots) in
-            what :meth:`parse` reads; empty where a change is about the import of the module itself.
+        path: attribute names and :class:`Item` keys from the module to the slot. A parsed target has at least one (two
+            in the all-dots form); the path is empty if a change edits the import of the module itself.
     """
 
     module: str
@@ -45,13 +45,17 @@ class Target(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Target:
-        """Parse ``text``; raise :class:`TargetError` saying which part is malformed."""
+        """Return the target that ``text`` names.
+
+        Raises:
+            TargetError: ``text`` is malformed; the message names the part.
+        """
         if not isinstance(text, str):
             raise TargetError(
                 f"a target is a string like 'package.module:Class.attribute', got {type(text).__name__}: {text!r}"
             )
         module, colon, path = text.partition(":")
-        if not colon or "[" in module:  # a colon inside ["a key"] says nothing
+        if not colon or "[" in module:  # a colon inside ["a key"] does not end the module's name
             module, colon, path = "", "", text
         if colon and not _is_plain(module) and not re.fullmatch(_MODULE, module):
             raise TargetError(
@@ -83,7 +87,7 @@ class Target(NamedTuple):
         return Target(".".join(str(step) for step in self.path[:depth]), self.path[depth:])
 
     def covers(self, other: Target) -> bool:
-        """Tell whether ``other`` lies inside this target, as ``m:Class.method`` lies inside ``m:Class``."""
+        """True if ``other`` is this target or lies inside it, as ``m:Class.method`` lies inside ``m:Class``."""
         return self.module == other.module and self.path == other.path[: len(self.path)]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Can a patch be applied in this environment? Answered from metadata, without importing what it asks about."""
+"""Decides whether a patch fits this environment: from metadata of distributions, without importing the libraries."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ APPLY, OFF = "apply", "off"
 
 
 class Verdict(NamedTuple):
-    """What a plan decides for a patch.
+    """The decision of a plan on one patch.
 
     Args:
         word: ``apply``; ``off``: disabled, or not in the default set; ``skipped``: something that it needs is not here,
             or another patch excludes it; ``failed``: a conflict, or an error of its author.
-        reason: why it is not to be applied.
+        reason: why it is not applied.
         rival: of a conflict, the patch that is applied instead.
     """
 
@@ -41,15 +41,15 @@ _APPLY = Verdict(APPLY)
 
 
 class Environment:
-    """What is installed here, looked up once for a whole plan.
+    """The installed distributions and modules; each is looked up once for a whole plan.
 
-    An import package is met by whichever distribution provides it: ``mmcv`` by mmcv, mmcv-full or mmcv-lite.
+    Any distribution that provides an import package meets its requirement: mmcv, mmcv-full and mmcv-lite meet ``mmcv``.
     """
 
     def __init__(self) -> None:
-        #: Tells whether a module can be found, without importing it or its parents.
+        #: Returns true if a module can be found; imports neither it nor its parents.
         self.is_module: Callable[[str], bool] = functools.cache(find_module)
-        #: Returns what :meth:`version` does, ``None`` for a package that no distribution provides, loaded or not.
+        #: As :meth:`version`, but ``None`` for a package that no distribution provides, even if it is loaded.
         self.released_version: Callable[[str], Optional[str]] = functools.cache(self._find_version)
         #: Returns why a requirement (``"mmcv>=2,<3"``) is not met here, ``None`` when it is; raises
         #: :class:`DeclarationError` where it is malformed.
@@ -58,7 +58,7 @@ class Environment:
     def version(self, package: str) -> Optional[str]:
         """Return the version of the distribution that provides import package ``package``, or ``None``.
 
-        A package without metadata (a source checkout on the path) answers with its ``__version__`` if it is loaded.
+        For a loaded package without metadata (a source checkout on the path) it is the package's ``__version__``.
         """
         return self.released_version(package) or _loaded_version(package)
 
@@ -73,7 +73,7 @@ class Environment:
                 can be changed.
         """
         try:
-            with CONTAINED:  # finders of others say what is there
+            with CONTAINED:  # finders on sys.meta_path may belong to other libraries and raise anything
                 reason = self._missing(patch, provided or {})
         except Exception as error:
             return Verdict(FAILED, describe_error(error))
@@ -85,13 +85,13 @@ class Environment:
         """Return true if a requirement, module or library of ``patch`` is missing; its ``when`` is not called."""
         try:
             return self._missing(patch, {}) is not None
-        except Exception:  # which :meth:`judge` has said
+        except Exception:  # :meth:`judge` has made a failed verdict of it
             return False
 
     def has_libraries_of(self, patch: Patch) -> bool:
         """Return true if the libraries that ``patch`` changes and requires are installed in the versions it is for.
 
-        What else it needs, an NPU for example, does not matter.
+        Its other conditions, an NPU for example, are not checked.
         """
         try:
             if any(self.unmet(requirement) is not None for requirement in patch.requires):

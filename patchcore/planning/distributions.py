@@ -22,7 +22,7 @@ _REQUIREMENT = (
 
 #: A final release; packaging reads numbers of many digits.
 _RELEASE = r"[0-9]{1,9}(?:\.[0-9]{1,9})*"
-#: With a release, or a candidate of one; what is later than a candidate is left to packaging, which has rules for that.
+#: One comparison with a release or a release candidate. ``>`` a candidate is left to packaging, which has rules for it.
 _SPECIFIER = rf" *(>=|<=|==|!=|<|>(?![^,]*c)) *({_RELEASE}(?:rc[0-9]+)?) *"
 _SPECIFIERS = rf"(?:{_SPECIFIER}(?:,{_SPECIFIER})*)?"
 #: Only ``===`` compares the part after the plus, where the specifier has none.
@@ -44,7 +44,7 @@ def version_of(name: str) -> Optional[str]:
 
     try:
         return headers(metadata.distribution(name)).get("Version")
-    except Exception:  # not there, or what is left of it
+    except Exception:  # not installed, or a broken remainder of an installation
         return None
 
 
@@ -56,11 +56,11 @@ def version_of_provider(package: str) -> Optional[str]:
         for distribution in metadata.distributions():
             try:
                 version = headers(distribution).get("Version") if _provides(distribution, package) else None
-            except Exception:  # what is left of a broken installation provides nothing
+            except Exception:  # the remainder of a broken installation provides nothing
                 continue
             if version is not None:
                 return version
-    except Exception:  # the finders on sys.meta_path are the program's, which may have patched what they use
+    except Exception:  # finders on sys.meta_path belong to the program and may raise anything
         pass
     return None
 
@@ -94,7 +94,7 @@ def parse_requirement(text: str) -> tuple[str, str, bool]:
 
 
 def is_in(version: str, specifiers: str) -> bool:
-    """Tell whether a version, which may be a pre-release, is in specifiers such as ``>=2,<3``.
+    """True if a version, which may be a pre-release, is in specifiers such as ``>=2,<3``.
 
     Raises:
         ValueError: ``version`` is not a version.
@@ -109,6 +109,6 @@ def is_in(version: str, specifiers: str) -> bool:
 
 
 def _key(version: str) -> tuple[list[int], bool]:
-    """Return what final releases are compared by: ``2.0`` is the same release as ``2``, and later than ``2.0rc1``."""
+    """Return the sort key of a release or candidate: ``2.0`` equals ``2`` and is later than ``2.0rc1``."""
     release, candidate, _ = version.partition("rc")
     return list(map(int, re.sub(r"(\.0+)+$", "", release).split("."))), not candidate

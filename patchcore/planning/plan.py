@@ -61,17 +61,17 @@ class PlannedPatch(NamedTuple):
         return self.verdict != OFF and (chosen or self.verdict == FAILED or self.rival is not None or self.vetoed)
 
 
-#: Returns what plugins have to say about an entry of a plan.
+#: Returns the remarks of plugins on an entry of a plan.
 Ask = Callable[[PlannedPatch], list[Remark]]
 
 
 class Plan(Declaration):
-    """The patches in the order in which they are applied; those that are not, in the place they would have.
+    """All collected patches in the order of application, each with its verdict.
 
     Args:
-        patches: one entry per patch.
-        notes: things to know that belong to no patch.
-        ask: returns what plugins have to say about an entry; nobody is asked by default.
+        patches: one entry per patch; a patch that is not applied stands at the place that its order gives it.
+        notes: remarks that belong to no single patch.
+        ask: returns the remarks of plugins on an entry; by default there are none.
     """
 
     patches: tuple[PlannedPatch, ...]
@@ -107,7 +107,7 @@ class Plan(Declaration):
         return [entry for entry in self.patches if entry.verdict == FAILED and entry.rival is not None]
 
     def remarks(self, entry: PlannedPatch) -> list[Remark]:
-        """Return what there is to say about an entry of this plan; plugins may read sources, and import nothing."""
+        """Return the remarks on an entry of this plan, those of plugins included. They may read sources."""
         return [*self.covered(entry), *([] if self.ask is None else self.ask(entry))]
 
     def covered(self, entry: PlannedPatch) -> list[Remark]:
@@ -119,7 +119,7 @@ class Plan(Declaration):
             for cover in covering if other.verdict == APPLY else ():
                 covered = [target for target in entry.targets if cover.covers(target)]
                 found.update((covered_by(str(t), other.patch.name, str(cover)), cover == t) for t in covered)
-        # another class in the place of one may inherit what is patched
+        # a class that replaces another one may inherit the patched attribute, so only equal targets are a finding
         return [Remark(text, finding=is_whole, advice=_UNCOVER, topic="covered") for text, is_whole in found.items()]
 
     def __str__(self) -> str:
@@ -145,11 +145,11 @@ def covered_by(target: str, name: str, cover: str) -> str:
 
 
 class Context(NamedTuple):
-    """What a hook is told besides the patch.
+    """The argument ``context`` of the hooks ``before_apply`` and ``on_failure``.
 
     Args:
-        provenance: who contributes the patch.
-        settings: what the user decided.
+        provenance: the plugin that contributes the patch.
+        settings: the user's settings.
         plan: the plan that is being applied.
         patcher: the :class:`~patchcore.Patcher` that applies the patch; several may share one plugin.
     """
@@ -171,9 +171,8 @@ def continue_plan(
         tried: the names of those that were applied, failed or were vetoed.
 
     Returns:
-        The later plan, with what was tried already as it was planned then; the entries that are to be tried now, in
-        order; and those of them that are applied already and have to be taken back first, because new ones go under
-        them.
+        The later plan, in which patches that were tried keep their earlier entries; the entries to apply now, in order;
+        and those of them that must be reverted first, because a new patch of the same target goes below them.
     """
     beaten = {t: e for e in plan if e.rival is not None and e.patch.name in tried for t in e.targets}
     entries: list[PlannedPatch] = []
@@ -211,9 +210,9 @@ def make_plan(
     """Decide for every candidate whether it is applied, and in which order.
 
     Args:
-        candidates: what the plugins contribute, patch names unique.
-        choices: what the user enabled and disabled.
-        environment: what is installed; looked up anew by default.
+        candidates: the patches of all plugins, with unique names.
+        choices: the names that the user enabled and disabled.
+        environment: the installed distributions; looked up again by default.
         complete: false when some plugins were not loaded: a choice that matches nothing may mean a patch of theirs, and
             becomes a note in the plan.
         find_home: see :func:`patchcore.planning.spelling.unify`.
@@ -310,9 +309,10 @@ def _steps(target: Target) -> tuple[Step, ...]:
 def _choose(
     candidates: Sequence[Candidate], choices: Sequence[Choice], notes: Optional[list[str]]
 ) -> dict[str, Choice]:
-    """The choice that decides for each patch: of the strongest source, the most specific one, of two alike the refusal.
+    """Return the choice that decides for each patch, by patch name.
 
-    A name that matches nothing goes to ``notes``, or is an error where there are none.
+    A choice of a stronger source wins; then the more specific one; if two are equally specific, ``disable`` wins.
+    A name that matches nothing is noted in ``notes``, or raises :class:`UnknownName` if ``notes`` is ``None``.
     """
     strongest = max((choice.strength or 0 for choice in choices), default=0)
     ranked = []

@@ -14,7 +14,7 @@ class Provenance(NamedTuple):
         plugin: name of the entry point, or of the local module.
         distribution: name of the distribution that declares it, ``None`` for local code.
         version: version of that distribution.
-        value: what the entry point refers to, ``package.module[:object]``.
+        value: the object reference of the entry point, ``package.module[:object]``.
         file: source file of the plugin, once it is loaded.
     """
 
@@ -25,7 +25,7 @@ class Provenance(NamedTuple):
     file: Optional[str] = None
 
     def is_meant_by(self, name: str) -> bool:
-        """Return true if ``name`` is that of the plugin, its distribution, its module or the package of that."""
+        """True if ``name`` is the name of the plugin, its distribution, its module or its top-level package."""
         module = (self.value or "").partition(":")[0]
         distribution = (self.distribution or "").lower().replace("_", "-")
         return name in (self.plugin, module, module.partition(".")[0]) or name.lower().replace("_", "-") == distribution

@@ -21,12 +21,12 @@ from patchcore.report import Remark
 
 __all__ = ["FindHome", "alias_remarks", "home_of", "unify"]
 
-#: Returns the target under which what a target names is defined, ``None`` if that is not known.
+#: Returns the home of a target: the target under which the same object is defined; ``None`` if it is not known.
 FindHome = Callable[[Target], Optional[Target]]
 
 
 def home_of(target: Target) -> Target:
-    """Return the target under which what ``target`` names is defined, as far as loaded modules tell; else ``target``.
+    """Return the target under which the object at ``target`` is defined, found in loaded modules only; else ``target``.
 
     Args:
         target: with its module.
@@ -48,7 +48,7 @@ def home_of(target: Target) -> Target:
                 module, path = name, ()
         elif is_class(found) or in_module:
             defined_in, qualname = qualified_name(found)
-            # a name that another library's module gave a function or class stands for itself
+            # an alias of a function or class in another library's module is a place of its own, not resolved further
             is_near = goes_on or defined_in.startswith(f"{around}.")
             if is_near and find_named(defined_in, qualname) is found:
                 module, path = defined_in, tuple(qualname.split("."))
@@ -60,11 +60,13 @@ def _is_module(value: object) -> bool:
 
 
 def unify(targets: Iterable[Target], find_home: Optional[FindHome] = None) -> Mapping[Target, Target]:
-    """Return the spelling that is to be used for targets that others spell otherwise, or change as a whole.
+    """Return the home of each target that another target reaches by another spelling, or contains.
+
+    A plan compares homes: two patches of one place are then in conflict, or ordered, however they spell it.
 
     Args:
-        targets: of the slots that patches change, with their modules.
-        find_home: is called for targets in modules that are not loaded, if others have like names.
+        targets: the targets of all applied patches, with their modules.
+        find_home: called for targets in modules that are not loaded, if another target has a similar name.
     """
     homes = {target: home_of(target) for target in targets}
     if find_home is not None:
@@ -72,7 +74,7 @@ def unify(targets: Iterable[Target], find_home: Optional[FindHome] = None) -> Ma
             homes[target] = find_home(target) or target
     if all(target == home for target, home in homes.items()):
         return {}
-    near: dict[Target, list[Target]] = {}  # what is at a place or inside of it
+    near: dict[Target, list[Target]] = {}  # by a place: the targets at it or inside it
     for target, home in homes.items():
         for depth in range(1, len(home.path) + 1):
             near.setdefault(Target(home.module, home.path[:depth]), []).append(target)
@@ -84,7 +86,7 @@ def unify(targets: Iterable[Target], find_home: Optional[FindHome] = None) -> Ma
 
 
 def _alike(targets: Collection[Target]) -> list[Target]:
-    """Return the targets in modules that are not loaded that another one may mean, too, by the last of their steps."""
+    """Return the targets in modules that are not loaded whose last steps also end another target."""
     unloaded = [target for target in targets if executed_module(target.module) is None]
     if not unloaded:
         return []
@@ -108,12 +110,12 @@ def alias_remarks(
     is_product: Callable[[Any], bool],
     others: Callable[[], Iterable[tuple[str, Target]]],
 ) -> list[Remark]:
-    """Return what there is to say about targets that go through a name for something of another module.
+    """Return remarks on targets that reach an object of another module through an alias.
 
     Args:
-        changes: of one patch, with their targets.
-        find_home: is called for targets in modules that are not loaded, with ``far=True`` for a name in such a module.
-        is_product: tells whether a patch has put an object where it is.
+        changes: the changes of one patch, with their targets.
+        find_home: called for targets in modules that are not loaded, with ``far=True`` for a name in such a module.
+        is_product: returns true if a patch created the object.
         others: returns the targets of patches that are applied without a declared order to this one, with their names.
     """
     found = []
@@ -155,7 +157,7 @@ def _alias_remark(target: Target, original: Target, names: Sequence[str]) -> Rem
 def _named_elsewhere(
     target: Target, find_home: Callable[..., Optional[Target]], is_product: Callable[[Any], bool]
 ) -> Optional[Target]:
-    """Return where what a name of a module holds is defined, ``None`` if it is at home there or that is unknown."""
+    """Return where the object that a module's name holds is defined; ``None`` for this module, or if it is unknown."""
     if executed_module(target.module) is None:
         home = find_home(target, far=True)
         return None if home is None or _is_inside(home.module, target.module) else home

@@ -1,4 +1,4 @@
-"""Which patches make something fail? Delta debugging over sets of patches; what failing means is the caller's.
+"""Finds the patches that make a command fail, by delta debugging over sets of patches; the caller defines failure.
 
 The method is ddmin of A. Zeller and R. Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE
 Transactions on Software Engineering 28(2), 2002. It makes few assumptions: patches may fail only together, and sets in
@@ -55,11 +55,11 @@ def _split(items: list[T], count: int) -> list[list[T]]:
 
 
 class Search:
-    """Looks for every set of patches that fails, one after the other; what it knows can be read at any time.
+    """Looks for every set of patches that fails, one after the other; its results so far can be read at any time.
 
     Args:
         patches: names, in their order; they fail together.
-        fails: whether a set of patches fails; asked once about each. No patch at all passes.
+        fails: returns true if a set of patches fails; called once for each set. The empty set passes.
         needs: per patch, those that it is never tried without.
 
     Attributes:
@@ -92,7 +92,7 @@ class Search:
             self.suspects = ()
 
     def with_needs(self, names: Iterable[str]) -> frozenset[str]:
-        """Return ``names``, what they need, what that needs, and so on."""
+        """Return ``names`` with all patches that they need, directly or indirectly."""
         closed: set[str] = set()
         waiting = list(names)
         while waiting:
@@ -117,10 +117,10 @@ class Search:
 
 
 def dependencies(entries: Iterable[PlannedPatch]) -> dict[str, set[str]]:
-    """Return per patch those without which it would fail or not fit, where the others would be applied.
+    """Return, per patch, the patches without which it would fail or not match if the others are applied.
 
-    These are the ones that make what it targets, takes its replacement from, or ``needs``: a stub of a module that is
-    not there, a name that a library lacks. Patches that only stack (``after``, ``before``) go without each other.
+    Those patches create its target, the module of its replacement, or a module that it ``needs``: a stub of a missing
+    module, a name that a library lacks. Patches that only stack (``after``, ``before``) can be tried separately.
     """
     entries = list(entries)
     made: dict[Target, str] = {}

@@ -48,11 +48,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run the command with ever smaller sets of patches and print what they have come to; 1 when some make it fail.
+    """Run the command with smaller and smaller sets of patches and print the results; 1 if some patches make it fail.
 
     Raises:
         UnknownName: a name to keep means nothing.
-        SettingsError: the command fails without the patches, too, so that they cannot be told by that.
+        SettingsError: the command fails without the patches, too, so its failure does not depend on them.
     """
     plan = options.patcher.plan()
     for note in plan.notes:
@@ -94,7 +94,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 class _Scope(NamedTuple):
-    """The patches by what is done with them, as names: tried in sets, in every run, in none."""
+    """The names of the patches in three groups: tried in sets, kept in every run, left out of every run."""
 
     tried: tuple[str, ...]
     kept: tuple[str, ...]
@@ -102,7 +102,7 @@ class _Scope(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """What has been found, until the end or an interrupt.
+    """The result at the end or at an interrupt.
 
     Args:
         patches: the patches that were searched: those that apply here.
@@ -263,7 +263,11 @@ def _all_patches(enabled: int, applied: int) -> str:
 
 
 def _build_parser(*, help_only: bool) -> argparse.ArgumentParser:
-    """Return the parser of what is not passed on; to show help, also of the options that choose patches, which are."""
+    """Return the parser of the options that are not passed on to ``patchcore run``.
+
+    Args:
+        help_only: also add the options that choose patches. They are passed on, but the help shows them.
+    """
     parser = shared.Parser(
         prog="patchcore bisect",
         example=examples.BISECT,

@@ -32,7 +32,7 @@ class Attempt(NamedTuple):
 
     Args:
         fails: whether it failed.
-        how: what that goes by.
+        how: the reason for that: the exit code, or the matching text.
         tail: the end of what it wrote to stdout and stderr.
     """
 
@@ -42,13 +42,13 @@ class Attempt(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """What came of a set of patches.
+    """The attempts with one set of patches.
 
     Args:
         number: from 1.
         patches: the set.
         attempts: at least one.
-        applied: the patches of the set that a process applied or failed to apply; ``None`` if no reports say so.
+        applied: the patches of the set that a process applied or failed to apply; ``None`` without reports.
     """
 
     number: int
@@ -63,7 +63,7 @@ class Trial(NamedTuple):
 
     @property
     def fails(self) -> bool:
-        """True when an attempt failed: what fails at times is broken."""
+        """True if any attempt failed: a set that fails only sometimes is a culprit too."""
         return self.failures > 0
 
     @property
@@ -84,8 +84,8 @@ class Oracle:
     """Decides whether a run has failed.
 
     Args:
-        pattern: what a run that fails writes to stdout or stderr, ``^`` and ``$`` at lines; by default an exit code
-            other than 0 decides.
+        pattern: a run fails if its stdout or stderr matches; ``^`` and ``$`` match at lines. Without a pattern, an exit
+            code other than 0 is a failure.
         timeout: seconds a run may take; one that takes longer is ended, and has failed unless there is a pattern.
     """
 
@@ -112,7 +112,7 @@ class Trials:
         patches: all that are tried; those that are not in a set are disabled in its run.
         kept: of them, those that every set has.
         left_out: further patches that would be applied, and never are.
-        oracle: tells what fails.
+        oracle: decides whether a run has failed.
         repeat: attempts for each set; the search goes on after the first that fails.
         begins, ended: called with each set before it is tried, and with its trial after that.
 
@@ -145,7 +145,7 @@ class Trials:
         self._ended = ended
 
     def fails(self, patches: Collection[str]) -> bool:
-        """Tell whether the command fails with ``patches``, in one of its attempts; called again, it runs again."""
+        """Return whether the command fails with ``patches``, in one of its attempts; called again, it runs again."""
         return self._try(frozenset(patches)).fails
 
     def try_none(self) -> Trial:

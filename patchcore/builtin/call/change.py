@@ -68,7 +68,7 @@ class Call(Change):
             function(module, dict(self.options))
 
     def claims(self, target: Target) -> tuple[Target, ...]:
-        return ()  # what it will change is not known
+        return ()  # its edits are not known in advance
 
     def with_options(self, options: Mapping[str, Any]) -> Change:
         return self.evolve(options=MappingProxyType({**self.options, **options}))

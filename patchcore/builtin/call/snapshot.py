@@ -1,4 +1,4 @@
-"""Before and after: what a function that patches by hand has changed under a package."""
+"""Finds the edits of a function that patches by hand: snapshots of a package before and after its call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from patchcore.objects.modules import ABSENT, class_namespace, is_class, namespa
 
 __all__ = ["Edit", "Snapshot"]
 
-# what Python itself keeps in namespaces; edits of these are not patches
+# names that Python itself keeps in namespaces; edits of these are not patches
 _BOOKKEEPING = frozenset(
     ("__builtins__", "__cached__", "__warningregistry__", "__annotations__", "__annotations_cache__")
     + ("__annotate__", "__annotate_func__", "__conditional_annotations__")
@@ -72,7 +72,7 @@ class Snapshot:
                     yield Edit(kind(owner, key, str(where)), old, new, where)
 
     def _is_import_effect(self, target: Target, key: Any, old: Any, new: Any) -> bool:
-        """Tell whether an import made the difference: ``a.b`` is bound in ``a``, its classes register themselves."""
+        """Return whether an import made the difference: ``a.b`` is bound in ``a``, its classes register themselves."""
         if old is not ABSENT:
             return False
         if issubclass(type(new), ModuleType):

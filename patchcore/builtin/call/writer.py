@@ -58,7 +58,7 @@ class CallWriter:
                     state.status, state.reason = SKIPPED, "the function changed nothing"
 
     def _edits(self, snapshot: Snapshot) -> Iterator[Edit]:
-        """What the function has changed, and not a patch of a module that it imported."""
+        """Return the edits of the function, without those of patches of the modules that it imported."""
         return (edit for edit in snapshot.edits() if not self._journal.wrote(edit.slot, edit.after))
 
     def _undo(self, snapshot: Snapshot) -> None:

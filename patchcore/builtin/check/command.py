@@ -42,12 +42,12 @@ _PREFIX = "PATCHCORE_"
 
 
 class Findings(NamedTuple):
-    """What is wrong.
+    """The result of a check.
 
     Args:
         findings: each with its kind, its subject and a message.
-        differences: patch, target and the difference to the source that was recorded, where one is known.
-        steps: what to do about the findings.
+        differences: patch, target and the diff to the recorded source, if that is known.
+        steps: the next steps for the findings.
         coverage: how many targets were compared with their fingerprints.
     """
 
@@ -112,7 +112,7 @@ def _kinds(text: str) -> list[str]:
 
 
 def print_findings(found: Findings) -> None:
-    """Print the findings as a table, and what to do about them."""
+    """Print the findings as a table, then the next steps."""
     if not found.findings:
         print_line("no findings")
         return
@@ -126,7 +126,7 @@ def print_findings(found: Findings) -> None:
 
 
 def look(patcher: Patcher, *, apply: bool) -> Findings:
-    """Return what is wrong here.
+    """Return the findings here.
 
     Args:
         patcher: not applied.
@@ -170,7 +170,7 @@ def _look(patcher: Patcher, *, apply: bool) -> Findings:
 
 
 def _settings_findings(patcher: Patcher, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield what is wrong with settings that no command has refused: variants, and variables that nobody reads.
+    """Yield faults of settings that no command refuses: variants, and variables that are not read.
 
     Args:
         patcher: made from the settings that are in force.
@@ -214,7 +214,7 @@ def _target_findings(entries: Iterable[PlannedPatch], provided: Iterable[str]) -
 
     Args:
         entries: of the plan.
-        provided: modules that patches of the plan provide: no source shows what is in them.
+        provided: modules that patches of the plan provide: no source shows their names.
     """
     originals = Originals()
     prefixes = tuple(f"{name}." for name in provided)
@@ -226,12 +226,12 @@ def _target_findings(entries: Iterable[PlannedPatch], provided: Iterable[str]) -
                 originals.fingerprint(change, target)
             except TargetNotFound as error:
                 yield ("target", entry.patch.name, str(error))
-            except Exception:  # what sources do not show, or cannot be read, is no finding
+            except Exception:  # a target that sources do not show, or that cannot be read, is no finding
                 continue
 
 
 def _remarks(patcher: Patcher, plan: Plan, checked: Iterable[PlannedPatch]) -> list[tuple[str, Remark]]:
-    """What plugins remark on the patches that are checked."""
+    """Return the remarks of plugins on the patches that are checked, with their names."""
     found: list[tuple[str, Remark]] = []
     for entry in checked:
         applied = entry.verdict == APPLY

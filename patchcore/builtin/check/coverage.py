@@ -44,7 +44,7 @@ class Coverage(NamedTuple):
 
 
 def is_disabled(entry: PlannedPatch) -> bool:
-    """Tell whether somebody has disabled a patch; one that is off by default is not."""
+    """Return whether somebody has disabled a patch; one that is off by default is not."""
     return entry.verdict == OFF and entry.chosen_by is not None
 
 

@@ -25,7 +25,7 @@ def note_forgotten(plugins: Plugins, answers: Mapping[str, Sequence[Any]]) -> No
 
     Args:
         plugins: the loaded plugins.
-        answers: what each plugin has returned from ``register_patches``, by name of the plugin.
+        answers: the values that each plugin returned from ``register_patches``, by name of the plugin.
     """
     known = {(problem.plugin, problem.message) for problem in plugins.problems}  # patches may be collected again
     for name, provenance in plugins.provenances.items():

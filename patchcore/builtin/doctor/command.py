@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print what was found; 1 when something needs attention."""
+    """Print the facts; return 1 if a fact needs attention."""
     patcher = shared.patcher_from(options)
     facts = [
         *_interpreter(),
@@ -115,7 +115,7 @@ def _in_short(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _shared(topic: str, value: str) -> str:
-    """Return what stands for the name of a fact that goes on one line with others; empty for the others."""
+    """Return the heading of the line that a fact shares with others; empty for a fact with a line of its own."""
     if topic == "setting":
         return "at defaults" if value.endswith("(from default)") else ""
     return {_NOT_INSTALLED: _NOT_INSTALLED, _NOT_THERE: _NEEDED}.get(value, "")
@@ -142,7 +142,7 @@ def _plugins(patcher: Patcher, plan: Plan) -> list[Fact]:
 
 
 def _libraries(patcher: Patcher) -> list[Fact]:
-    """What the patches change, and what they need."""
+    """Return the libraries that the patches change, and the modules that they need."""
     environment = Environment()
     patches = [candidate.patch for candidate in patcher.collect()]
     facts = []

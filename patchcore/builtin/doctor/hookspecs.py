@@ -15,7 +15,7 @@ __all__ = ["child_probes"]
 
 @hookspec
 def child_probes() -> Iterable[Probe]:  # type: ignore[empty-body]
-    """Return further kinds of child process that ``patchcore doctor --workers`` starts one of and looks into.
+    """Return further kinds of child process; ``patchcore doctor --workers`` starts one of each and inspects it.
 
-    Called in a process of a run. ``patchcore.builtin.doctor.probe`` has what a probe needs: ``look``, ``in_python``.
+    Called in a process of a run. A probe uses ``look`` and ``in_python`` of ``patchcore.builtin.doctor.probe``.
     """

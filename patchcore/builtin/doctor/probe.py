@@ -1,7 +1,7 @@
-"""Start each kind of child process that training code starts, and tell which of them are patched.
+"""Start each kind of child process that training code starts, and find out which of them are patched.
 
 ``python -m patchcore.builtin.doctor.probe``, started as a program of a run, prints a line of JSON for each: its kind,
-the result and what is to be known about it.
+the result and a remark.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ UNPATCHED = "not patched"
 #: It cannot be patched from outside.
 UNREACHABLE = "out of reach"
 
-#: What a process saw: a summary of its patches and the digest of its manifest; ``None`` when it is part of no run.
+#: The answer of a process: a summary of its patches and the digest of its manifest; ``None`` if it is part of no run.
 Sight = Optional[dict[str, str]]
 
-#: Seconds that a child may take; some of what it imports takes long.
+#: Seconds that a child may take; some imports take long.
 PATIENCE = 120
 
 # For a Python that may not have patchcore on its path.
@@ -49,7 +49,7 @@ PYTHON = sys.executable
 
 
 def look() -> Sight:
-    """Return what this process is patched with."""
+    """Return the summary of this process's patches and the digest of its manifest; ``None`` outside a run."""
     if not patchcore_startup.activate():
         return None
     from patchcore.builtin.run.activation import active
@@ -65,9 +65,9 @@ class Probe(NamedTuple):
     """A kind of child process that programs start.
 
     Args:
-        kind: what a reader calls it.
-        start: starts one; returns what :func:`look` returns in it.
-        unreachable: why patchcore cannot reach such a process, and what to do; empty where it can.
+        kind: its name in the output.
+        start: starts one; returns the result of :func:`look` in it.
+        unreachable: why patchcore cannot reach such a process, with the remedy; empty if it can.
     """
 
     kind: str
@@ -126,7 +126,7 @@ def _in_pool(method: str) -> Sight:
 
 
 def in_python(*arguments: str, environment: Optional[Mapping[str, str]] = None) -> Sight:
-    """Start Python and return what :func:`look` returns in it.
+    """Start Python and return the result of :func:`look` in it.
 
     Args:
         arguments: of this Python, in front of the code to run.

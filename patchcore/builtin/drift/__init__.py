@@ -38,7 +38,7 @@ class _Remarks:
     @hookimpl(trylast=True)
     def remarks(self, entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:
         found: list[Remark] = []
-        # what was not there has no fingerprint
+        # a target that did not exist has no fingerprint
         if entry.provenance.file is not None and (thorough or not entry.patch.only_adds):
             from patchcore.builtin.drift.drift import remarks_on  # reads files
 

@@ -1,4 +1,4 @@
-"""Replacements that are edited copies of their originals: what of an upgrade they lack, read from sources."""
+"""Replacements that are edited copies of their originals: how much of an upgrade they lack, read from sources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEAST_SIMILARITY = 0.5
 
 
 def describe_copy(copy: str, before: str, now: str) -> str:
-    """Return how far a copy of a function has followed a change of its original, ``""`` for what is no copy.
+    """Return how far a copy of a function has followed a change of its original, ``""`` if it is no copy.
 
     A changed line counts once where it was taken out and once where it was put in. Indents, the line of the ``def``
     and decorators do not count: a copy of a method is often a function.
@@ -50,7 +50,7 @@ def describe_copy(copy: str, before: str, now: str) -> str:
 
 
 def copy_of(change: Any) -> str:
-    """Return the normalised source of what a change puts in the place of its target, ``""`` if it cannot be read.
+    """Return the normalised source of a change's replacement, ``""`` if it cannot be read.
 
     Imports nothing: a replacement that is named by a target is read from the file of its module.
     """

@@ -1,7 +1,7 @@
-"""Where a target is defined: read from the source of its library, which is not imported.
+"""Finds where a target is defined by reading the source of its library, which is not imported.
 
 Follows imports inside the library (``from .deform_conv import deform_conv2d``), submodules, names for the same thing,
-base classes. What is made at run time (by C code, in a loop over ``globals()``, by a metaclass) cannot be seen so.
+base classes. Objects that are made at run time (by C code, in a loop over ``globals()``, by a metaclass) are not found.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from patchcore.objects.modules import StubSpec, found_spec, namespace, submodule
 
 __all__ = ["Definition", "ForeignDefinition", "Sources", "reading_once"]
 
-#: What a module calls that gives names to itself or to its classes in ways that its source does not show.
+#: Functions with which a module can add names to itself or to its classes that its source does not show.
 _MAKING_NAMES = frozenset({"globals", "locals", "vars", "exec", "setattr"})
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -45,14 +45,14 @@ class ForeignDefinition(Exception):
 
 
 class Definition(NamedTuple):
-    """What binds a name.
+    """The statements that bind a name.
 
     Args:
         module: the module whose source it is in.
         name: dotted, inside the module; ``""`` for the module itself.
         nodes: the statements that bind it, in order: the getter and the setter of a property, a function defined
             differently in the two branches of an ``if``.
-        node: the one that says what it is.
+        node: the one of them that decides what kind of thing it is: a ``def``, a ``class``, an assignment.
     """
 
     module: str
@@ -129,7 +129,7 @@ class _Module:
         return [source, *(f"{source}.{alias.name}" for alias in node.names)]
 
     def _is_compiled(self, name: str) -> bool:
-        """Tell whether a module is one of the same library in C, which may put names anywhere: ``torch._C``."""
+        """Return whether a module is one of the same library in C, which may put names anywhere: ``torch._C``."""
         if _root(name) != _root(self.name):
             return False
         origin = getattr(_spec(name), "origin", None)
@@ -154,7 +154,7 @@ class _Class(NamedTuple):
     name: str  # dotted, inside the module
 
 
-#: What every :class:`Sources` reads while :func:`reading_once` is active, by name of the module.
+#: The modules that any :class:`Sources` read while :func:`reading_once` is active, by name.
 _shared: Optional[dict[str, Optional[_Module]]] = None
 
 
@@ -162,7 +162,7 @@ _shared: Optional[dict[str, Optional[_Module]]] = None
 def reading_once() -> Iterator[None]:
     """Read each module once for all :class:`Sources` that are made inside; a command reads some hundred modules.
 
-    What was read is freed at the end: the program of a run must not keep the syntax trees of torch.
+    The syntax trees are freed at the end: the program of a run must not keep those of torch.
     """
     global _shared
     before = _shared
@@ -202,7 +202,7 @@ class Sources:
         return source is not None and re.search(rf"^class {re.escape(name)}\b", source, re.MULTILINE) is not None
 
     def locate(self, target: Target) -> Definition:
-        """Return the definition of ``target``, in its own or another library; raises what :meth:`find` raises."""
+        """Return the definition of ``target``, in its own or another library; raises the errors of :meth:`find`."""
         found = self._whole(target.module)
         for depth, step in enumerate(target.path):
             if step == "__dict__" and not depth:
@@ -212,7 +212,7 @@ class Sources:
         return found
 
     def inside(self, definition: Definition, name: str) -> Definition:
-        """Return what a class has or inherits under ``name``; raises what :meth:`find` raises."""
+        """Return the definition that a class has or inherits under ``name``; raises the errors of :meth:`find`."""
         return self._step(definition, name, definition.name)
 
     def members(self, definition: Definition) -> dict[str, list[ast.stmt]]:
@@ -237,7 +237,7 @@ class Sources:
         raise Unseen(f"{where} is no class or module in its source")
 
     def _global(self, module: _Module, name: str, seen: dict[tuple[str, str], None]) -> Definition:
-        """What ``name`` in ``module`` is; ``seen`` holds what is being looked up already."""
+        """Return the definition of ``name`` in ``module``; ``seen`` holds the names whose lookup is under way."""
         if (module.name, name) in seen:
             raise Unseen(f"{module.name}:{name} goes around in a circle")
         seen[module.name, name] = None
@@ -280,7 +280,7 @@ class Sources:
         return self._whole(f"{source}.{name}")
 
     def _beyond(self, module: _Module, name: str, seen: dict[tuple[str, str], None]) -> Definition:
-        """What ``name`` in ``module`` is that no statement of the module binds: of a star import, or a submodule."""
+        """Return the definition of a ``name`` that no statement of ``module`` binds: a star import, or a submodule."""
         unseen: Optional[Exception] = None
         for star in reversed(module.scope.stars):
             try:
@@ -300,7 +300,7 @@ class Sources:
         raise TargetNotFound(f"{module.name} has no {name}{did_you_mean(name, module.scope.names)}")
 
     def _expression(self, module: _Module, node: ast.expr, seen: dict[tuple[str, str], None]) -> Definition:
-        """What a name or a dotted name in ``module`` is."""
+        """Return the definition of a name or a dotted name in ``module``."""
         if isinstance(node, ast.Name):
             return self._global(module, node.id, seen)
         if isinstance(node, ast.Attribute):
@@ -345,7 +345,7 @@ class Sources:
         return Definition(klass.module.name, f"{klass.name}.{name}", tuple(every), node)
 
     def _lineage(self, klass: _Class, under_way: dict[ast.ClassDef, None]) -> tuple[list[_Class], Optional[Unseen]]:
-        """A class with its bases in the order of lookup, and what is to be said about those that were not read."""
+        """Return a class with its bases in the order of lookup, and the error for a base that could not be read."""
         if klass.node in under_way:
             return [], None
         found = [klass]
@@ -421,9 +421,9 @@ def _root(module: str) -> str:
 
 
 def _beyond_library(error: Exception, module: _Module) -> Unseen:
-    """What an unreadable base or star import of ``module`` means for a name that it may define.
+    """Return the error for a name that an unreadable base or star import of ``module`` may define.
 
-    Another library is not expected to define what the library of ``module`` has defined itself.
+    If the unreadable module is in another library, the name is taken as not defined: a library defines its own names.
     """
     if isinstance(error, _Unreadable) and _root(error.module) == _root(module.name):
         return Unseen(str(error))
@@ -443,12 +443,15 @@ def _builtin_bases(klass: _Class) -> Iterator[type]:
 
 
 def _is_plain(klass: _Class) -> bool:
-    """Tell whether a class of the standard library adds no attribute to its subclasses: ``ABC``, ``Generic``."""
+    """Return whether a class of the standard library adds no attribute to its subclasses: ``ABC``, ``Generic``."""
     return klass.module.name in ("abc", "typing")
 
 
 def _inherited(klass: _Class, name: str) -> Definition:
-    """What a class inherits from another library; what that does is up to the class: ``Function.apply`` of torch."""
+    """Return the definition of an attribute that a class inherits from another library: the class itself.
+
+    The class decides what such an attribute does: ``Function.apply`` of torch calls ``forward`` of the class.
+    """
     return Definition(klass.module.name, f"{klass.name}.{name}", (klass.node,), ast.Pass())
 
 

@@ -1,6 +1,6 @@
 """Drift: have the targets of a patch changed since its author recorded their fingerprints?
 
-What is installed is compared with the fingerprints that the plugin carries, see
+The installed sources are compared with the fingerprints that the plugin carries, see
 :mod:`patchcore.builtin.drift.recorded`.
 """
 
@@ -63,17 +63,17 @@ _KINDS = {GONE: GONE, SIGNATURE_CHANGED: KINDS[1], BODY_CHANGED: KINDS[3]}
 
 
 class Comparison(NamedTuple):
-    """What has become of one target.
+    """One target, compared with its recorded fingerprint.
 
     Args:
         target: with its module.
         status: ``unchanged``, ``body changed``, ``signature changed``, ``gone`` or ``unknown``.
-        library: where it was looked at.
-        recorded: the version that it is compared with, ``None`` where there is none.
-        detail: what has changed, or why that is unknown.
-        difference: between the sources as they were recorded and as they are, where both can be had.
+        library: the installed library that has it.
+        recorded: the version that it is compared with, ``None`` if there is none.
+        detail: the change, or the reason why it is unknown.
+        difference: the diff of the recorded and the installed source, if both are available.
         reason: in a few words why the target was not compared, if ``status`` is ``unknown``.
-        is_copy: the replacement is an edited copy of the original; ``detail`` says how far it has followed.
+        is_copy: true if the replacement is an edited copy of the original; ``detail`` has how far it has followed.
     """
 
     target: Target
@@ -115,10 +115,10 @@ class Comparison(NamedTuple):
 
 
 class Drift:
-    """Compares what is installed with the fingerprints that plugins carry.
+    """Compares the installed libraries with the fingerprints that plugins carry.
 
     Args:
-        original_of: returns what a slot held before anybody patched it; by default it holds that now.
+        original_of: returns the unpatched value of a slot; by default its present value, for a process without patches.
     """
 
     def __init__(self, original_of: Optional[Callable[[Slot], Any]] = None) -> None:
@@ -128,10 +128,10 @@ class Drift:
         self._files: dict[Provenance, Optional[Recorded]] = {}
 
     def of(self, entry: PlannedPatch, *, trusting: bool = False) -> list[Comparison]:
-        """Return what has become of the targets of one patch, nothing where its plugin carries no fingerprints.
+        """Return a comparison for each target of one patch; none if its plugin carries no fingerprints.
 
         Args:
-            entry: planned or not to be applied; its library is installed.
+            entry: of a plan, with any verdict; its library is installed.
             trusting: skip targets whose installed version is recorded.
 
         Raises:
@@ -196,11 +196,11 @@ class Drift:
 
 
 def remarks_on(entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
-    """Return what there is to say about the targets of a planned patch; see the hook ``remarks``.
+    """Return the remarks on drift for a planned patch; see the hook ``remarks``.
 
     Args:
         entry: planned; its library is installed.
-        thorough: compare every target, also in a version that is recorded, which is else believed to be what it was.
+        thorough: compare every target. Otherwise a target whose installed version is recorded counts as unchanged.
     """
     drift = Drift(original_of=ENGINE.journal.original)
     try:
@@ -231,7 +231,7 @@ def fingerprinted(patch: Patch, targets: Sequence[Target]) -> Iterator[tuple[Any
 
 
 def remarks(comparisons: Iterable[Comparison]) -> tuple[str, ...]:
-    """Return what there is to say about the targets of a patch, in a line each: drift, and versions not recorded."""
+    """Return the remarks on the targets of a patch, one line each: drift, then versions that are not recorded."""
     listed = list(comparisons)
     lines = [str(comparison) for comparison in listed if comparison.drifted]
     for library in dict.fromkeys(comparison.library for comparison in listed):
@@ -250,8 +250,8 @@ def remarks(comparisons: Iterable[Comparison]) -> tuple[str, ...]:
 
 
 def _compare(before: Fingerprint, now: Fingerprint) -> tuple[str, str]:
-    """Return the status and what has changed."""
-    if before.source == ABSENT_SOURCE:  # whether it is there is up to the machine: NCCL, an environment variable
+    """Return the status and a text for the change."""
+    if before.source == ABSENT_SOURCE:  # some entries exist on some machines only: NCCL, an environment variable
         return UNCHANGED, ""
     if now.source == ABSENT_SOURCE:
         return GONE, "there is no such entry"
@@ -274,7 +274,7 @@ def _difference(before: str, now: str, old: Library, new: Library) -> str:
 
 
 def _stale_copy(change: Any, before: str, now: str) -> str:
-    """Return what a replacement that is a copy lacks of a change of its original, ``""`` where it is none."""
+    """Return how far a replacement that is a copy has followed a change of its original, ``""`` if it is no copy."""
     if not before or not now:
         return ""
     from patchcore.builtin.drift.copies import copy_of, describe_copy  # for those whose targets have changed

@@ -1,7 +1,7 @@
-"""Fingerprints: what a target looks like before it is patched, so that one can tell later whether it has changed.
+"""Takes the fingerprint of an unpatched target: a digest of its source, so that a later change of it is noticed.
 
-A fingerprint is read from the source of the library, which need not be imported for that. Only what its source does not
-show (functions in C, entries of registries, what is made in a loop) is looked at as an object, where the module was
+A fingerprint is read from the source of the library, which need not be imported for that. A target that the source does
+not show (a function in C, an entry of a registry, a function made in a loop) is read as an object if its module is
 imported.
 """
 
@@ -36,9 +36,9 @@ class Originals:
     """Takes the fingerprints of targets.
 
     Args:
-        original_of: returns what a slot held before anybody patched it; by default it holds that now.
+        original_of: returns the unpatched value of a slot; by default its present value.
         import_missing: import the modules of targets that the source does not show.
-        from_sources: go by sources alone, so that it makes no difference what happens to be imported.
+        from_sources: read sources only, so that the result does not depend on the modules that are imported.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Originals:
         """Return the fingerprint of the target of ``change``.
 
         Args:
-            change: what is to be done to it; says how its slot is found.
+            change: the change of the target; its class decides how the slot is found.
             target: its target, with its module.
 
         Raises:
             TargetNotFound: there is no such thing in the library.
             Unseen: the source does not show it, and the module is not imported.
-            Exception: what importing the module raised, with ``import_missing``.
+            Exception: the import of the module failed with it, with ``import_missing``.
         """
         try:
             return self._of_definition(self._sources.find(target))
@@ -100,7 +100,7 @@ class Originals:
         return None if self._from_sources else executed_module(target.module)
 
     def _has_owner(self, target: Target) -> bool:
-        """Tell whether only the last step of a target that the source lacks is not there."""
+        """Return whether only the last step of a target that the source lacks is not there."""
         try:
             self._sources.find(Target(target.module, target.path[:-1]))
         except TargetNotFound:
@@ -135,7 +135,7 @@ class Originals:
         return ""
 
     def _of_object(self, raw: Any) -> Fingerprint:
-        """Return the fingerprint of what a slot holds."""
+        """Return the fingerprint of ``raw``, the value of a slot."""
         if raw is ABSENT:
             return Fingerprint(ABSENT_SOURCE)
         value = wrapped_callable(raw)
@@ -154,7 +154,7 @@ class Originals:
 
 
 def _where(value: Any) -> Optional[Target]:
-    """The target of an object by what it says of itself, ``None`` where it says nothing."""
+    """Return the target that an object's ``__module__`` and ``__qualname__`` name, ``None`` without them."""
     if isinstance(value, ModuleType):
         return Target(value.__name__, ())
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
@@ -164,7 +164,7 @@ def _where(value: Any) -> Optional[Target]:
 
 
 def _is_of(definition: Definition, value: Any) -> bool:
-    """Tell whether ``value`` was made by ``definition``, and not by another one of the same name."""
+    """Return whether ``value`` was made by ``definition``, and not by another one of the same name."""
     code = _code(value)
     if code is None:
         return is_class(value) or isinstance(value, ModuleType)

@@ -1,4 +1,4 @@
-"""``patchcore fingerprint``: record what the targets of a plugin look like, for ``check`` to tell when they change."""
+"""``patchcore fingerprint``: record the fingerprints of a plugin's targets; ``check`` reports later changes of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["add_arguments", "main"]
 
 
 class _Row(NamedTuple):
-    """One target: who has it, and what was to be recorded or has been found to be otherwise."""
+    """One target with its library and the result: ``new``, ``changed``, an error and so on."""
 
     library: str
     target: str
@@ -37,7 +37,7 @@ class _Plugin:
 
     Args:
         path: of the file.
-        whole: all patches of the plugin are looked at, so that what else the file has for a version is out of date.
+        whole: true if all patches of the plugin are read: other entries of the file for a version are then out of date.
         libraries: the names of those to look at, all when empty.
     """
 
@@ -72,7 +72,7 @@ class _Plugin:
                 self.failures.append(_Row(str(library), str(target), f"failed: {describe_error(error)}"))
 
     def rows(self, *, check: bool) -> list[_Row]:
-        """Return what is otherwise than in the file; with ``check``, what contradicts it."""
+        """Return a row for each target that differs from the file; with ``check``, for those that contradict it."""
         rows = list(self.failures)
         failed = {row.target for row in rows}
         for library, now in self.now.items():
@@ -183,7 +183,7 @@ def _plugins(options: argparse.Namespace, chosen: list[Candidate], candidates: l
 
 
 def _is_installed(path: Path) -> bool:
-    """Tell whether a plugin lies where pip has put it, and is not its author's."""
+    """Return whether a plugin lies where pip has put it, and is not its author's."""
     folders = [Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")]
     return any(folder in path.resolve().parents for folder in folders)
 

@@ -1,4 +1,4 @@
-"""Where sources say that what a target names is defined: ``shop:price`` in ``shop.core``, without an import."""
+"""Finds the home of a target in sources, without an import: ``shop:price`` may be defined in ``shop.core``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["owner_of", "read_home"]
 
 
 def read_home(target: Target, *, far: bool = False) -> Optional[Target]:
-    """Return the target under which what ``target`` names is defined; see the hook ``find_home``.
+    """Return the target under which the object at ``target`` is defined; see the hook ``find_home``.
 
     Args:
         target: with its module.
@@ -30,11 +30,11 @@ def read_home(target: Target, *, far: bool = False) -> Optional[Target]:
         found = sources.locate(target)
     except (Unseen, TargetNotFound):
         return None
-    # a name that another library's module gave a function stands for itself
+    # an alias of a function in another library's module is a place of its own
     is_near = (far or found.module.startswith(f"{target.module}.")) and found.name
     return Target(found.module, tuple(found.name.split("."))) if is_near else target
 
 
 def owner_of(target: Target, sources: Sources) -> Definition:
-    """Return the definition of the module, class or object that ``target`` is in; raises what ``locate`` raises."""
+    """Return the definition of the module, class or object that ``target`` is in; raises the errors of ``locate``."""
     return sources.locate(Target(target.module, target.path[:-1]))

@@ -1,4 +1,4 @@
-"""``patchcore lock``: write down what would be patched here; ``lock --check`` compares, exit 1 on a difference."""
+"""``patchcore lock``: write the patches that apply here to a file; ``lock --check`` compares, exit 1 if they differ."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Write the lock file, or print what differs from it.
+    """Write the lock file, or print the differences from it.
 
     Returns:
         1 when something differs, or a plugin is broken.

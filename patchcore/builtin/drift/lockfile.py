@@ -1,4 +1,4 @@
-"""``patchcore.lock``: what an environment would patch, and into what, written down to be reviewed and compared.
+"""``patchcore.lock``: the patches of an environment and their replacements, in a file for review and comparison.
 
 The file is a manifest as sorted JSON, without paths and times, so that it is the same wherever the same is installed.
 It has the facts that can change what is applied: the patches to be applied, the versions of plugins and libraries, the
@@ -55,18 +55,18 @@ __all__ = [
     "write_lock",
 ]
 
-#: What the file is called.
+#: The name of the file.
 FILE = "patchcore.lock"
 
-#: Version of what is in the file.
+#: Version of the file's format.
 SCHEMA_VERSION = 3
 
 _ABOUT = "Written by patchcore lock; compared by patchcore lock --check and patchcore run --locked."
 
-#: Its patches stand for options of a run, such as --brake.
+#: The prefix of built-in plugins, whose patches carry out options of a run, such as --brake.
 _OPTIONS_OF_RUNS = "patchcore."
 
-#: What stands for the fingerprint of a target that is gone.
+#: Written instead of the fingerprint of a target that is gone.
 _GONE = "not there"
 
 
@@ -84,7 +84,7 @@ class Lock(Manifest, _LockedSettings):
         schema_version: of the file.
         targets: the fingerprints of targets.
         not_applied: the verdict of each other patch.
-        settings: the values of the plugins' settings that decide on what patches change; missing if there are none.
+        settings: the values of the plugins' settings that change which edits patches make; missing if there are none.
     """
 
     schema_version: int
@@ -93,7 +93,7 @@ class Lock(Manifest, _LockedSettings):
 
 
 def settings_to_lock(patcher: Patcher) -> dict[str, str]:
-    """Return the values of the settings of plugins that decide on what the patches of ``patcher`` change, as text."""
+    """Return the values, as text, of the settings of plugins that change which edits ``patcher``'s patches make."""
     found = (setting for setting in patcher.plugins.settings() if setting.affects_patches)
     return {setting.key: as_text(patcher.settings.get(setting.key)) for setting in found}
 
@@ -166,7 +166,7 @@ def _fingerprints(entries: Iterable[PlannedPatch]) -> dict[str, str]:
     """Return the fingerprints of the targets of patches.
 
     Those that only an import would show (functions in C) are left out, also where something has imported the library:
-    a lock says what is installed, whatever else this process does.
+    a lock depends on the installed files, not on the modules that this process has imported.
     """
     originals = Originals(from_sources=True)
     found: dict[str, str] = {}
@@ -200,10 +200,10 @@ def find_lock(*starts: Optional[Path]) -> Optional[Path]:
 
 
 def read_lock(path: Path) -> Lock:
-    """Return what the lock file ``path`` holds.
+    """Return the content of the lock file ``path``.
 
     Raises:
-        SettingsError: there is none, it cannot be read, it is of a newer patchcore, or holds something else.
+        SettingsError: there is none, it cannot be read, it is of a newer patchcore, or it is no lock file.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -251,7 +251,7 @@ def write_lock(path: Path, lock: Lock) -> bool:
 
 
 def differences(path: Path, plan: Plan, settings: Mapping[str, str] = MappingProxyType({})) -> list[Difference]:
-    """Return what differs between a lock file, the one, and ``plan`` with ``settings``, the other.
+    """Return the differences between a lock file, the one, and ``plan`` with ``settings``, the other.
 
     Raises:
         SettingsError: see :func:`read_lock`.
@@ -260,7 +260,7 @@ def differences(path: Path, plan: Plan, settings: Mapping[str, str] = MappingPro
 
 
 def refuse_differences(path: Optional[Path], plan: Plan, settings: Mapping[str, str]) -> None:
-    """Raise where ``plan`` is not what a lock file says.
+    """Raise an error if ``plan`` differs from a lock file.
 
     Args:
         path: of the file, ``None`` when there is none.
@@ -268,7 +268,7 @@ def refuse_differences(path: Optional[Path], plan: Plan, settings: Mapping[str, 
         settings: see :func:`settings_to_lock`.
 
     Raises:
-        PatchError: something differs; the message has all of it.
+        PatchError: they differ; the message lists every difference.
         SettingsError: there is no lock file, or it cannot be used.
     """
     if path is None:

@@ -1,4 +1,4 @@
-"""Which patches can be removed? Answered from what they declare: ``remove_when`` and ``upstream``."""
+"""Remarks on patches that can be removed, by the ``remove_when`` and ``upstream`` that they declare."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _TOPIC = "outdated"
 
 
 def remarks_on_end(entry: PlannedPatch, environment: Optional[Environment] = None) -> Iterator[Remark]:
-    """Yield whether a patch is still needed here; imports nothing and asks no server. See the hook ``remarks``.
+    """Yield remarks on whether a patch is still needed here. Nothing is imported or downloaded; see hook ``remarks``.
 
     It is a finding if ``remove_when`` holds and nothing but a choice keeps the patch from being applied, or if
     ``remove_when`` cannot be read. A patch that cannot be applied here may be needed in other environments.
 
     Args:
         entry: planned here.
-        environment: what is installed; looked up anew by default.
+        environment: the installed distributions; looked up again by default.
     """
     patch, environment = entry.patch, environment or Environment()
     if patch.remove_when:
@@ -45,7 +45,8 @@ def remarks_on_end(entry: PlannedPatch, environment: Optional[Environment] = Non
 def _unmet(condition: str, environment: Environment) -> Optional[str]:
     """Return why a patch is not to be removed yet, ``None`` when it is.
 
-    What a patch *requires* counts as met where the marker of the requirement does not hold; what ends it does not.
+    A marker that does not hold (``; python_version < "3.9"``) makes an entry of ``requires`` count as met, but
+    ``remove_when`` as unmet.
     """
     from packaging.requirements import InvalidRequirement, Requirement
 

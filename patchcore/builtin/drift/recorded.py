@@ -31,7 +31,7 @@ ABSENT_SOURCE = "absent"
 #: The version of a library that has none.
 UNVERSIONED = "unversioned"
 
-#: What :func:`patchcore.builtin.drift.syntax.digest` returns, and no word that stands for a missing source.
+#: Matches a digest of :func:`patchcore.builtin.drift.syntax.digest`, but no word for a missing source.
 _DIGEST = re.compile("[0-9a-f]{16}")
 
 #: Between the first and the last of several versions that follow one another.
@@ -39,14 +39,14 @@ _TO = " - "
 
 
 class Fingerprint(NamedTuple):
-    """What a target looked like.
+    """The recorded state of a target.
 
     Args:
         source: the digest of its normalised source; ``compiled`` where there is none, ``a dict`` for an object that is
             made at run time, ``absent``, or ``of torch`` where another library defines it. Of an attribute that a class
-            inherits from another library, the digest of the class, which says what it does there.
-        signature: of a function, or of the ``__init__`` of a class, as text; ``""`` where there is none to be seen.
-        members: of a class or module, the digests of what it defines itself, by name.
+            inherits from another library, the digest of the class, which decides what the attribute does.
+        signature: of a function, or of the ``__init__`` of a class, as text; ``""`` if there is none to be seen.
+        members: of a class or module, the digests of its own definitions, by name.
     """
 
     source: str
@@ -73,8 +73,8 @@ class Library(NamedTuple):
     def of(cls, target: Target, environment: Environment) -> Library:
         """Return the library that ``target`` is in.
 
-        What no distribution provides has no version, whatever it says of itself: the stand-in of an emulator has that
-        of the library whose place it takes.
+        A package that no distribution provides has no version, even if it has a ``__version__``: the stand-in of an
+        emulator has that of the library that it imitates.
         """
         return cls(target.root, (environment.released_version(target.root) or UNVERSIONED).partition("+")[0])
 
@@ -87,7 +87,7 @@ class Recorded:
 
     Args:
         path: of the file.
-        libraries: what is in it.
+        libraries: the fingerprints by library, version and target.
         sources: normalised sources by their digests, compressed: of each target in the last version that has it.
     """
 
@@ -106,9 +106,9 @@ class Recorded:
         """Read ``path``, where there need not be a file.
 
         Raises:
-            PluginError: it is not what ``patchcore fingerprint`` writes.
+            PluginError: it is no file of ``patchcore fingerprint``.
         """
-        from patchcore.stdlib import json  # for those plugins that carry fingerprints
+        from patchcore.stdlib import json  # many plugins carry no fingerprints
 
         try:
             text = path.read_text(encoding="utf-8")
@@ -126,11 +126,11 @@ class Recorded:
             ) from error
 
     def entries(self, library: Library) -> dict[str, Fingerprint]:
-        """Return what is recorded for one version of a library, by target."""
+        """Return the fingerprints for one version of a library, by target."""
         return self.libraries.get(library.name, {}).get(library.version, {})
 
     def has(self, library: Library, target: Target) -> bool:
-        """Tell whether ``target`` is recorded for this version."""
+        """Return whether ``target`` is recorded for this version."""
         return str(target) in self.entries(library)
 
     def nearest(self, library: Library, target: Target) -> Optional[tuple[str, Target]]:
@@ -154,7 +154,7 @@ class Recorded:
         return version, target if recorded == str(target) else Target.parse(recorded)
 
     def was_defined(self, fingerprint: Fingerprint, target: Target) -> bool:
-        """Tell whether a source of its own library defined a target when ``fingerprint`` was recorded.
+        """Return whether a source of its own library defined a target when ``fingerprint`` was recorded.
 
         A method that came from a class of another library has the digest of the class that inherits it.
         """
@@ -181,7 +181,7 @@ class Recorded:
         return bool(new)
 
     def _last_digests(self) -> set[str]:
-        """Return the digest of each target in the last version that has it: what a newer one is compared with."""
+        """Return the digest of each target in the last version that has it. A newer version is compared with that."""
         last: dict[str, str] = {}
         for versions in self.libraries.values():
             for version in sorted(versions, key=version_key):
@@ -193,7 +193,7 @@ class Recorded:
         write_whole(self.path, self.to_text())
 
     def to_text(self) -> str:
-        """Return what is to be in the file."""
+        """Return the content of the file."""
         from patchcore.stdlib import json
 
         libraries = []
@@ -229,7 +229,7 @@ def file_of(provenance: Provenance) -> Optional[Path]:
 
 
 def _expanded(library: Any) -> dict[str, dict[str, Fingerprint]]:
-    """What a file has for one library, by version and target."""
+    """Return the fingerprints that a file has for one library, by version and target."""
     versions: list[str] = library["versions"]
     places = {version: place for place, version in enumerate(versions)}
     found: dict[str, dict[str, Fingerprint]] = {version: {} for version in versions}
@@ -292,7 +292,7 @@ def _entry(fingerprint: Fingerprint) -> dict[str, Any]:
 
 
 def version_key(version: str) -> Any:
-    """Return what versions are sorted by; what is no version by PEP 440 comes first."""
+    """Return the sort key of a version; texts that are no version by PEP 440 come first."""
     from packaging.version import InvalidVersion, Version
 
     try:

@@ -1,12 +1,12 @@
-"""Python source without what does not matter: its digest, and the signature of a function, as text.
+"""Python source without details that change no behaviour: its digest, and the signature of a function, as text.
 
 Both come from the syntax tree by rules of our own, not from :func:`ast.dump` or :func:`ast.unparse`, whose texts differ
 between versions of Python. Left out are comments, layout, docstrings and other texts that stand alone, type comments,
 the prefix of ``u""``, where a text is put together from several, and fields that only newer versions have and that are
 empty. Decorators and annotations count.
 
-What can differ between versions of Python: whether they can read a source at all (a ``match`` on 3.9), and f-strings
-with quotes of the same kind inside, which 3.12 reads and older versions do not.
+Two things still depend on the version of Python: whether it can read a source at all (a ``match`` on 3.9), and
+f-strings with quotes of the same kind inside, which 3.12 reads and older versions do not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["FunctionNode", "digest", "normalised", "relaid", "signature_text"]
 
 FunctionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 
-#: Fields that say how something was written, not what it does.
+#: Fields that describe how something was written, not its behaviour.
 _SKIPPED = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
 
 
@@ -41,7 +41,7 @@ def digest(nodes: Iterable[ast.AST]) -> str:
 
 
 def normalised(nodes: Iterable[ast.AST]) -> str:
-    """Return the source of ``nodes`` without what does not count, for people to compare; its layout is Python's.
+    """Return the source of ``nodes`` without the details that do not count, for people; its layout is Python's.
 
     Raises:
         RecursionError: nested deeper than Python can follow.
@@ -61,7 +61,7 @@ def relaid(text: str) -> str:
     """Return a normalised source as this version of Python would lay it out."""
     try:
         return ast.unparse(ast.parse(text))
-    except (SyntaxError, RecursionError):  # what a newer Python has written
+    except (SyntaxError, RecursionError):  # written by a newer Python
         return text
 
 

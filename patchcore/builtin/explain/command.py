@@ -1,7 +1,7 @@
-"""``patchcore explain``: which patches change a target, what they wait for, and why a patch is not applied.
+"""``patchcore explain``: which patches change a target, which module they wait for, and why a patch is not applied.
 
-With ``--apply``, import the library of the target, apply the plan, look, and take everything back: that shows the
-layers on the target, and what names are bound to.
+With ``--apply``, import the library of the target, apply the plan, read the journal, and revert everything: that shows
+the layers on the target, and the objects that names are bound to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Explaining: who changes a target, from where and how, why not, and what that means for names bound to it.
+"""Makes explanations: the patches of a target, where they are written, why some are not applied, which names follow.
 
-It is done while the patches are applied. Of a target whose module is not imported, sources and metadata say what there
-is to say.
+The patches are applied meanwhile. If the module of a target is not imported, its explanation is made from sources and
+metadata.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Explainer:
         )
 
     def target(self, target: Target) -> TargetExplanation:
-        """Explain what is, or would be, at ``target``, which has its module."""
+        """Return the explanation of ``target``, which has its module."""
         named = [made for made in self._changes if made.target == target]
         changes = tuple(map(self._change, named))
         error = self._failures.get(target.module)
@@ -173,7 +173,7 @@ class Explainer:
         )
 
     def _drift_of(self, entry: PlannedPatch) -> dict[Target, DriftExplanation]:
-        """What has become of each target of a patch that has a fingerprint, or could have one."""
+        """Return the drift of each target of a patch that has a fingerprint, or could have one."""
         name = entry.patch.name
         if name not in self._drift:
             targets = [t for _, t in fingerprinted(entry.patch, entry.targets) if self._environment.is_module(t.root)]
@@ -212,7 +212,7 @@ class Explainer:
         )
 
     def _declared_layer(self, made: _Made) -> LayerExplanation:
-        """What a pending change will put over its target, as it is declared."""
+        """Return the layer that a pending change will put on its target, as it is declared."""
         source, predicate = made.change.source, getattr(made.change, "when_call", None)
         place = (
             Place(str(source))
@@ -230,7 +230,7 @@ class Explainer:
         )
 
     def _import_layer(self, made: _Made) -> LayerExplanation:
-        """What an import gives."""
+        """Return the layer of a change of imports: the module that the import returns."""
         place = place_in_source(sys.modules[made.target.module])
         provenance = str(self._plan[made.patch.name].provenance)
         return LayerExplanation(made.patch.name, made.change.kind, provenance, str(place), place.file, place.line)

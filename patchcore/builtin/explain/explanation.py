@@ -1,4 +1,4 @@
-"""Records of what there is to say about a target or a patch; :mod:`patchcore.builtin.explain.explaining` makes them."""
+"""Records that explain a target or a patch; :mod:`patchcore.builtin.explain.explaining` makes them."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ NOT_RECORDED = "not recorded"
 
 @dataclass(frozen=True)
 class LayerExplanation:
-    """What one patch has put over a target.
+    """One layer on a target.
 
     Args:
-        patch: its name, ``None`` for what somebody else put there.
+        patch: its name, ``None`` for a value that other code put there.
         what: the kind of change.
-        provenance: who contributes the patch.
+        provenance: the plugin that contributes the patch.
         place: where the new behaviour is written, as text.
-        file, line: the same, ``None`` where there is no Python source.
-        when_call: where the predicate is written that sends calls there, or to what is below.
-        diff: how a replacement differs from the original, as ``diff -u`` has it.
+        file, line: the same, ``None`` if there is no Python source.
+        when_call: where the predicate is written that chooses between this layer and the one below.
+        diff: the differences between a replacement and the original, in the format of ``diff -u``.
     """
 
     patch: Optional[str]
@@ -49,13 +49,13 @@ class LayerExplanation:
 
 @dataclass(frozen=True)
 class DriftExplanation:
-    """What has become of a target since its fingerprint was recorded.
+    """A target compared with its recorded fingerprint.
 
     Args:
         status: ``unchanged``, ``body changed``, ``signature changed``, ``gone``, ``unknown`` or ``not recorded``.
-        library, version: where it was looked at; ``None`` where it was not.
+        library, version: the installed library that has it; ``None`` if it was not compared.
         recorded: the version that it is compared with.
-        detail: what has changed, or why that is not known.
+        detail: the change, or the reason why it is not known.
     """
 
     status: str
@@ -71,13 +71,13 @@ class DriftExplanation:
 
 @dataclass(frozen=True)
 class ChangeExplanation:
-    """What one change does to a target.
+    """One change of a target.
 
     Args:
         patch: its name.
-        what: what it does, in words.
-        record: what became of it; the reason is that of the patch where the change has none.
-        drift: of the target, for this patch; ``None`` where there is nothing to record, or no library.
+        what: the edit, in words.
+        record: its outcome; if the change has no reason, the reason is that of the patch.
+        drift: of the target, for this patch; ``None`` if nothing can be recorded, or there is no library.
     """
 
     patch: str
@@ -88,17 +88,17 @@ class ChangeExplanation:
 
 @dataclass(frozen=True)
 class TargetExplanation:
-    """What there is to say about a target.
+    """The explanation of a target.
 
     Args:
         target: with its module.
-        error: why it cannot be looked at.
+        error: why it cannot be read.
         waits: the module that a pending patch waits for, and its file; ``None`` if it is imported, or if nothing waits.
-        hint: how to learn more.
+        hint: a command that shows more.
         follows: the patched slot that it has its value from: it is bound to the same object, or inherits it.
-        holds: the patched slot whose original it holds still.
-        body: whether the body of the function is written, and not its name.
-        original: what is there without patches, and where that is written.
+        holds: the patched slot whose original it still holds.
+        body: true if the body of the function is written, and not its name.
+        original: the object without patches, and where it is written.
         layers: outermost first.
         changes: those that name it, or have reached it.
     """
@@ -158,24 +158,24 @@ class OptionExplanation:
 
 @dataclass(frozen=True)
 class PatchExplanation:
-    """What there is to say about a patch.
+    """The explanation of a patch.
 
     Args:
         name, summary: of the patch.
-        provenance: who contributes it, in words; ``plugin``, ``distribution``, ``version`` and ``file`` one by one.
+        provenance: its plugin, in words; ``plugin``, ``distribution``, ``version`` and ``file`` one by one.
         verdict, reason: of the plan, see :class:`patchcore.planning.conditions.Verdict`.
-        status, status_reason: what became of it, see :class:`patchcore.report.PatchRecord`.
-        chosen_by: the setting that decided, ``default`` where none did; ``chosen_as`` the name it says.
-        default: whether it is applied without being asked for.
+        status, status_reason: its outcome, see :class:`patchcore.report.PatchRecord`.
+        chosen_by: the setting that decided, ``default`` if none did; ``chosen_as`` is the name in that setting.
+        default: true if it is applied unless it is disabled.
         rival: the patch that is applied instead of it; ``beats`` those that are not because of it.
         requires, needs: libraries and modules, expected and found.
         when: where its condition is written.
         after, before, conflicts, priority: its place in the order.
-        keep: the names that go on to mean the original.
-        options: with the setting that each one comes from.
+        keep: the names that keep the original.
+        options: its options, each with the setting that it comes from.
         legacy_names, upstream, remove_when: as declared.
         targets: of its changes.
-        remarks: on targets that others cover, or that are names of something else; drift is said by target.
+        remarks: on targets that others cover, or that are aliases; drift stands with each target.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Layers: what lies on a patched target, from the outermost to the original, as records.
+"""Layers: the values that patches put on a target, from the outermost to the original, as records.
 
 Reads the journal only. Nothing is imported, no source is read and no code of others runs, so that a process can
 describe all of its targets each time it writes its report.
@@ -20,12 +20,12 @@ __all__ = ["LayerRecord", "TargetRecord", "describe_layers"]
 
 
 class LayerRecord(NamedTuple):
-    """What one change put over what was there.
+    """The value that one change put on a target.
 
     Args:
-        patch: name of the patch; ``None`` for a value that somebody else put there.
-        kind: of the change, see :class:`patchcore.report.ChangeRecord`; empty like ``patch``.
-        plugin, distribution, version: who contributes the patch; ``distribution`` is ``None`` for local code.
+        patch: name of the patch; ``None`` for a value that other code put there.
+        kind: of the change, see :class:`patchcore.report.ChangeRecord`; empty if ``patch`` is ``None``.
+        plugin, distribution, version: the plugin of the patch; ``distribution`` is ``None`` for local code.
         place: where the new behaviour is written.
     """
 
@@ -43,7 +43,7 @@ class TargetRecord(NamedTuple):
     Args:
         target: name of its slot.
         layers: from the outermost to the one next to the original.
-        original: what was there first.
+        original: where the original is written.
     """
 
     target: str
@@ -57,7 +57,7 @@ class TargetRecord(NamedTuple):
 
 
 def describe_layers(records: Iterable[Record]) -> list[TargetRecord]:
-    """Return what lies on patched slots.
+    """Return a record of the layers of each patched slot.
 
     Args:
         records: of the journal; those without layers are passed over.
@@ -85,7 +85,7 @@ def _describe(layer: Layer) -> LayerRecord:
 
 
 def _place_of_target(target: Target, product: Any) -> Place:
-    """Where what a target means is written, as far as that can be told without asking anybody; else the product."""
+    """Return where the object at a target is written, without running code of others; else that of ``product``."""
     found: Any = sys.modules.get(target.pin().module)
     for step in target.pin().path:
         space = class_namespace(found) if is_class(found) else namespace(found) or {}

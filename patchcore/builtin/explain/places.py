@@ -33,9 +33,9 @@ class Place(NamedTuple):
     """Where something is written.
 
     Args:
-        name: ``module:qualname``, or what it is.
-        file: its source file, ``None`` when there is none or it is not known.
-        line: in that file, counted from 1; ``None`` when it is not known: before Python 3.13, classes do not say.
+        name: ``module:qualname``, or a description.
+        file: its source file, ``None`` if there is none or it is not known.
+        line: in that file, counted from 1; ``None`` if it is not known: before Python 3.13, classes do not have it.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Place(NamedTuple):
 def place_of(obj: Any) -> Place:
     """Return where ``obj``, a raw value of a slot, is written; nothing is imported for it.
 
-    What a decorator has put around a function (``__wrapped__``, ``functools.partial``) is looked through.
+    For a function in a decorator or a partial object (``__wrapped__``, ``functools.partial``), it is the inner one.
     """
     if obj is ABSENT:
         return Place("nothing")

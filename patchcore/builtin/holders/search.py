@@ -1,11 +1,11 @@
-"""Find and name everything that still holds a replaced object: for reports, never while patches are applied.
+"""Finds and names every object that still holds a replaced object: for reports, never while patches are applied.
 
-The search starts at the object and asks the garbage collector who refers to it, who refers to that, and so on, until it
-comes to a name: a module's global, a function, a class, a local variable of a running function. It reads memory only.
-No method, property, ``__hash__`` or ``__eq__`` of anybody's class is called, whatever the objects are.
+The search starts at the replaced object and gets its referrers from the garbage collector, then their referrers, and so
+on, until it reaches a name: a module's global, a function, a class, a local variable of a running function. It reads
+memory only: it calls no method, property, ``__hash__`` or ``__eq__`` of any object that it meets.
 
-Not reported, because nothing wrong can come from it: what belongs to patchcore or to the replacement, what belongs to
-the object itself (the methods of a class), caches of the interpreter, and garbage.
+Holders that do no harm are not reported: objects of patchcore or of the replacement, parts of the object itself (the
+methods of a class), caches of the interpreter, and garbage.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_NAMED = 25
 
 
 class Unreachable(NamedTuple):
-    """A reference to an original that cannot be rebound: what kind of place it is, and where."""
+    """A reference to an original that cannot be rebound: the kind of its holder, and the place."""
 
     kind: str
     where: str
@@ -78,15 +78,15 @@ class _Search:
     """One search.
 
     Args:
-        wanted: what is looked for.
-        ours: by ``id``, what is not followed.
+        wanted: the objects whose holders are searched for.
+        ours: the objects, by ``id``, that are not followed because they belong to patchcore.
     """
 
     def __init__(self, wanted: _Objects, ours: set[int]) -> None:
         self._wanted = wanted
         self._nodes = _Objects(wanted)
-        self._held: dict[int, list[int]] = {}  # of a holder, what it holds, as ids
-        self._leads: dict[int, set[int]] = {key: {key} for key in wanted}  # to which of the wanted it leads
+        self._held: dict[int, list[int]] = {}  # by holder: the nodes that it holds
+        self._leads: dict[int, set[int]] = {key: {key} for key in wanted}  # by node: the wanted that it leads to
         self._via: dict[int, int] = {}  # the holder through which a node has its name
         self._direct: dict[tuple[int, int], None] = {}  # (holder, wanted)
         self._more: collections.Counter[tuple[int, str]] = collections.Counter()
@@ -119,7 +119,7 @@ class _Search:
         self._find_what_is_held_invisibly()
 
     def places(self) -> Iterator[tuple[Any, Unreachable]]:
-        """Return what was found."""
+        """Yield each wanted object with a place that holds it."""
         for key, wanted in self._wanted.items():
             for name in self._locals.names.get(key, ()):
                 yield wanted, Unreachable("local variable", name)
@@ -143,7 +143,7 @@ class _Search:
             yield self._wanted[key], Unreachable(f"{count} more", f"of type {kind}")
 
     def _expand(self, frontier: list[int], reached: dict[int, None], *, weak: bool) -> None:
-        """Enter what refers to the nodes of ``frontier``, and in ``reached`` what is to be followed further."""
+        """Enter the referrers of the nodes of ``frontier``; add those to follow further to ``reached``."""
         for start in range(0, len(frontier), 200):
             part = _List(self._nodes[key] for key in frontier[start : start + 200])
             found = _List(_referrers(part))
@@ -162,7 +162,7 @@ class _Search:
     def _untracked(self, objects: _List) -> Iterable[Any]:
         """Return the dicts and tuples around ``objects`` that the garbage collector does not list.
 
-        It lists no dict or tuple that holds only what cannot be part of a cycle, such as a class written in C.
+        It lists no dict or tuple whose contents cannot be part of a cycle, such as a class written in C.
         """
         wanted = {id(obj) for obj in objects if not gc.is_tracked(obj)}
         found = _List()
@@ -207,7 +207,7 @@ class _Search:
         return new
 
     def _name(self, key: int, via: int) -> None:
-        """Note that a node has its name through holder ``via``, and what it holds through it."""
+        """Enter that a node has its name through holder ``via``, and the objects that it holds through the node."""
         todo = [(key, via)]
         for node, through in todo:
             known = self._via.get(node)
@@ -220,10 +220,10 @@ class _Search:
             self._via[node] = through
 
     def _find_what_is_held_invisibly(self) -> None:
-        """Find objects that somebody holds whom the garbage collector does not know.
+        """Find objects with references that the garbage collector does not list.
 
-        C code may, and so does a running function with what it is about to use. An object without a name that has no
-        more references than the garbage collector knows is garbage, or belongs to patchcore.
+        C code may hold such references, and a running function holds the values that it is about to use. An object
+        without a name and without such a reference is garbage, or belongs to patchcore.
         """
         strong = self._held_strongly()
         named = [key for key in strong if key in self._via or self._is_anchor(self._nodes[key])]
@@ -270,7 +270,7 @@ class _Search:
                 todo += holders.get(key, ())
         return found
 
-    # --- what is followed ---------------------------------------------------------------------------------------------
+    # --- which referrers are followed ---------------------------------------------------------------------------------
 
     def _is_anchor(self, node: Any) -> bool:
         """True if a node has a name of its own."""
@@ -294,10 +294,10 @@ class _Search:
         return known
 
     def _is_internal(self, parent: Any, child: Any, key: int) -> bool:
-        """True if ``parent`` holds ``child`` in a way of which nothing comes."""
+        """True if ``parent`` holds ``child`` in a way that has no effect on the program."""
         kind = type(parent)
         if kind is types.FrameType:
-            # what runs is looked at by its variables; what does not is alive in a generator, or dead
+            # the variables of a running frame are read elsewhere; another frame belongs to a generator, or is dead
             return type(child) is types.FrameType or id(parent) in self._locals.frames
         if type(child) is types.FrameType:
             return not issubclass(kind, _GENERATORS)
@@ -319,7 +319,7 @@ class _Search:
         return False
 
     def _is_registry(self, data: Any, entries: Any) -> bool:
-        """True if a set of an abstract base class has what was registered with it, not what it has found out."""
+        """True if ``entries`` are the registered classes of an abstract base class, and not its cache of checks."""
         if self._registrations is None:
             self._registrations = {}
             for klass in gc.get_objects():
@@ -385,7 +385,7 @@ def _static_types() -> dict[int, type]:
 
 
 def _referrers(objects: _List) -> list[Any]:
-    """Return what refers to ``objects``, but for ``objects`` itself."""
+    """Return the referrers of ``objects``, without the list ``objects`` itself."""
     arguments = tuple(objects)  # Python 3.13 lists the arguments of the call
     return [found for found in gc.get_referrers(*arguments) if found is not arguments and found is not objects]
 
@@ -395,7 +395,7 @@ class _Probe:
 
 
 class _Locals:
-    """The local variables of what runs now, in every thread."""
+    """The local variables of all running functions, in every thread."""
 
     def __init__(self) -> None:
         self.names: dict[int, list[str]] = {}  # by id of the value
@@ -432,20 +432,20 @@ class _Locals:
                 self.ours.add(id(value))
         del value
         if sys.version_info < (3, 13) and sys.getrefcount(snapshot) <= 3:
-            snapshot.clear()  # or it would keep what the variables hold now
+            snapshot.clear()  # or it would keep the present values of the variables alive
 
 
 class _Part(NamedTuple):
-    """One thing that an object holds."""
+    """One object that another one holds, and the way to it."""
 
-    kind: str  #: of the holder, for reports; empty where the holder's own holder says more
+    kind: str  #: of the holder, for reports; empty if the holder's own holder is more telling
     value: Any
-    suffix: str  #: what leads from the holder to it
-    direct: str  #: the same where it is the object looked for
+    suffix: str  #: the text that leads from the holder to it, ``.name`` or ``[0]``
+    direct: str  #: the same text if the value is the object that is searched for
 
 
 def _step(node: Any, below: Sequence[Any], *, top_of_module: bool) -> tuple[int, list[_Part]]:
-    """Return how many of ``below`` are inside of ``node`` (a ``__dict__``, a cell), and what leads to the next one."""
+    """Return how many of ``below`` are inside ``node`` (a ``__dict__``, a cell), and its parts with the next one."""
     parts = list(_module_parts(node) if top_of_module else _parts(node, below))
     for skipped, inner in enumerate(below[:5]):
         found = [part for part in parts if part.value is inner]
@@ -465,7 +465,7 @@ def _module_parts(space: Mapping[Any, Any]) -> Iterator[_Part]:
 
 
 def _parts(node: Any, below: Sequence[Any]) -> Iterator[_Part]:
-    """Return what ``node`` holds, as far as it can be said how."""
+    """Yield the objects that ``node`` holds in a way that a report can name."""
     kind, name = type(node), type_name(node)
     if kind is FunctionType:
         yield from _function_parts(node)
@@ -576,7 +576,7 @@ def _is_method_of(function: FunctionType, klass: Any) -> bool:
 
 
 def _dicts_in(objects: Iterable[Any]) -> Iterator[dict[Any, Any]]:
-    """Return the dicts in dicts in ``objects``: of a thread local, what each thread has in it."""
+    """Yield the dicts in dicts in ``objects``: those of a thread local have the values of one thread each."""
     for held in [held for held in objects if type(held) is dict]:
         yield from (value for value in dict.values(held) if type(value) is dict)
 
@@ -589,7 +589,7 @@ def _signals() -> Iterator[tuple[str, Any]]:
 
 
 def _results(cache: Any) -> set[int]:
-    """Return by ``id`` what an ``lru_cache`` would return again, where that can be told from the arguments."""
+    """Return the ``id`` of each value in the dicts of an ``lru_cache``: its results, which its next calls return."""
     found: set[int] = set()
     for held in gc.get_referents(cache):
         if type(held) is dict and held is not namespace(cache):
@@ -604,13 +604,13 @@ def _is_patchcore(module: Any) -> bool:
 def type_name(node: Any) -> str:
     """Return the name of an object's type, with the module of one that is not built in."""
     module, qualname = qualified_name(type(node))
-    if not qualname:  # what its class says about its module is no text
+    if not qualname:  # the __module__ of the class is not a text
         return f"?.{_class_name(type(node))}"
     return qualname if module in _PLAIN_MODULES else f"{module}.{qualname}"
 
 
 def text_of(key: Any) -> str:
-    """Return what a key looks like, asking it nothing if its class is not one of Python's own."""
+    """Return a key as text; no method is called unless its class is one of Python's own."""
     if type(key) in (str, int, float, bool, bytes, complex, type(None)):
         return repr(key)
     if type(key) is tuple:
@@ -619,7 +619,7 @@ def text_of(key: Any) -> str:
     return place if place else f"<{type_name(key)}>"
 
 
-#: Members that say what another one says, or lead to a frame.
+#: Members that hold the same object as another one, or lead to a frame.
 _SAID_ELSEWHERE = {
     (types.ModuleType, "__dict__"),
     (types.SimpleNamespace, "__dict__"),
@@ -646,7 +646,7 @@ _DESCRIPTORS = {
     types.ClassMethodDescriptorType,
 }
 _CACHE = type(functools.lru_cache(maxsize=1)(_is_patchcore))
-#: Modules whose caches are looked up by what was replaced, so that what is in there is not used any more.
+#: Modules whose caches have the replaced object as a key: such an entry is never looked up again.
 _CACHING = {"typing", "typing_extensions", "functools"}
 _INTERNAL_PARTS = {"cache"}
 _OWN_CONTAINERS = {list, dict, tuple, set, frozenset, collections.deque, type(iter([])), type(iter(()))}

@@ -19,7 +19,7 @@ __all__ = ["PageSection", "need_jinja", "render"]
 
 #: Where a long name may go on in the next line: after its dots, colons, slashes and underscores.
 _JOINTS = re.compile(r"(?<=[.:/\\,=\-\[(])(?=\w)|(?<=[^\W_]_)(?=[^\W_])")
-#: What :func:`printable` may have to replace.
+#: Characters that :func:`printable` may have to replace.
 _UNUSUAL = re.compile(r"[^ -~\n\t]+")
 
 
@@ -43,7 +43,7 @@ def need_jinja(command: str) -> None:
     """Raise unless a page can be rendered. A command calls this before it starts to work.
 
     Args:
-        command: what writes the page, ``patchcore report --html``.
+        command: the command that writes the page, ``patchcore report --html``.
 
     Raises:
         SettingsError: Jinja2 is not installed; the message has the line that installs it.

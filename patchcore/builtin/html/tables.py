@@ -29,13 +29,13 @@ class TablesPage(NamedTuple):
 
     Args:
         command: that writes it, ``patchcore ops``.
-        title: what it is about.
+        title: the subject.
         summary: the result in one line.
         good: whether the result is good or bad, where it is either.
         facts: names with values.
         notes: sentences.
         tables: in order.
-        next_commands: what to type next.
+        next_commands: the commands to try next.
         kinds: texts that stand out where they are a whole cell, with a status whose colour they get: ``applied``,
             ``pending``, ``failed``, ``skipped``.
     """

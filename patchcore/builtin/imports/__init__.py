@@ -1,4 +1,4 @@
-"""Built-in plugin ``imports``: the kinds of change that decide what an import returns.
+"""Built-in plugin ``imports``: the kinds of change that choose the module that an import returns.
 
 :class:`~patchcore.StubImport`, :class:`~patchcore.ReplaceImport`, :class:`~patchcore.InjectImport` and
 :class:`~patchcore.WhileImporting`. A third party adds a kind of change in the same way.

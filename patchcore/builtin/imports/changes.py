@@ -1,4 +1,4 @@
-"""Changes of imports: what can be imported, what an import gives, and what holds while a module is being imported."""
+"""Changes of imports: add an importable module, choose the module that an import returns, patch during an import."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 class ImportChange(Change):
-    """A change of what importing a module does; it has to be there before the module is imported."""
+    """A change of the import of a module; it must be in force before the module is imported."""
 
     adds = True
     waits = False
@@ -40,19 +40,18 @@ class ImportChange(Change):
 
 
 class StubImport(ImportChange):
-    """Let a module be imported where it is not installed, and everything inside it; using it is an error.
+    """Make a module importable that is not installed, with every name inside it; using such a name is an error.
 
-    What is imported can be mentioned at import time: as a base class, in ``except`` and ``isinstance``, in annotations
-    and default arguments, as a decorator, with or without arguments. Calling it in earnest, or calculating with it,
-    raises :class:`~patchcore.StubError`, which names the stub, the patch and the line of the import.
+    The imported names can be mentioned at import time: as a base class, in ``except`` and ``isinstance``, in
+    annotations and default arguments, as a decorator, with or without arguments. A real call, or a calculation, raises
+    :class:`~patchcore.StubError`, which names the stub, the patch and the line of the import.
 
-    An installed module is never hidden: the change is skipped then. A stub inside a real package leaves the package as
-    it is.
+    If the module is installed, the change is skipped. A stub inside a real package leaves the package unchanged.
 
     Args:
         name: dotted name of the module, ``"flash_attn"``.
         version: the stub's ``__version__``.
-        attributes: further names of the module and what they are: an object, or a target text that is looked up when
+        attributes: further names of the module with their values: an object, or a target text that is looked up when
             the stub is imported, ``"package.module:name"``; a text itself is given as ``Literal(text)``.
 
     Raises:
@@ -82,17 +81,17 @@ class StubImport(ImportChange):
 
 
 class ReplaceImport(ImportChange):
-    """Let the import of a module give another one.
+    """Make the import of a module return another module.
 
-    The other module takes the place of the first under its name, and what is inside it the place of what is inside the
-    first; what only the first has cannot be imported meanwhile. While the other module itself is being imported, it
-    gets the first, so that it can build on it. Where the first was imported already, the names bound to it, or to
-    something that it exports and the other has too, are bound anew; the packages of the two keep theirs.
+    The other module replaces the first under its name, and its submodules replace those of the first. Names that only
+    the first has cannot be imported meanwhile. While the other module itself is being imported, it gets the first, so
+    that it can build on it. If the first was imported already, names bound to it, or to an export that both modules
+    have, are rebound; the packages of the two modules keep their names.
 
     Args:
         name: dotted name of the module that is replaced; it need not exist.
-        with_: dotted name of the other module, or a mapping of what a module made for the purpose exports: names and
-            objects or target texts, as in :class:`StubImport`.
+        with_: dotted name of the other module; or a mapping from which a module is made: names with objects or target
+            texts, as in :class:`StubImport`.
 
     Raises:
         DeclarationError: an argument is malformed.
@@ -138,9 +137,9 @@ class InjectImport(SlotChange):
     A name that exists is left alone: the change is skipped.
 
     Args:
-        source: what is added: dotted name of the module that has it under the same name, or a target text.
-        name: the name.
-        into: dotted name of the module that gets it.
+        source: dotted name of the module that has the object under the same name, or a target text.
+        name: the name to add.
+        into: dotted name of the module that gets the name.
 
     Raises:
         DeclarationError: an argument is malformed.
@@ -188,12 +187,12 @@ class InjectImport(SlotChange):
 
 
 class WhileImporting(ImportChange):
-    """Put changes in force while the body of a module runs, and take them back when it has ended, or has raised.
+    """Apply changes just before the body of a module runs, and revert them just after, also if it raises.
 
-    A module that checks at import time what it is imported with can be shown something else:
-    ``WhileImporting("mmdet", Replace("mmcv:__version__", Literal("2.1.0")))``. Everybody sees the changes meanwhile, in
-    other threads too. Those of modules that the body imports are written when that happens. The body runs once for each
-    import; where it has run already, the change is skipped.
+    Use it for a module that checks another library at import time:
+    ``WhileImporting("mmdet", Replace("mmcv:__version__", Literal("2.1.0")))``. All code sees the changes meanwhile, in
+    other threads too. A change of a module that the body imports is written at that import. The body runs once for each
+    import; if it has run already, the change is skipped.
 
     Args:
         module: dotted name of the module.

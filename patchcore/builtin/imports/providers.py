@@ -1,4 +1,4 @@
-"""What is common to those who provide modules.
+"""Code that all providers of modules share.
 
 See :mod:`patchcore.builtin.imports.stub_imports` and :mod:`patchcore.builtin.imports.replaced_imports`.
 """
@@ -24,11 +24,11 @@ __all__ = ["Ledger", "ProviderLoader", "refuse_parent_that_cannot_have"]
 
 
 class Ledger:
-    """Enters in the journal what a provider writes to ``sys.modules`` and to packages.
+    """Writes the modules of a provider to ``sys.modules`` and to packages, and enters each write in the journal.
 
     Args:
         engine: the engine.
-        application, state: whose change it is.
+        application, state: the patch and the change that own the writes.
     """
 
     def __init__(self, engine: Engine, application: Application, state: ChangeState) -> None:
@@ -42,7 +42,7 @@ class Ledger:
         Args:
             name: full name of the module.
             module: the module, ``ABSENT`` for none.
-            before: what was there, ``ABSENT`` for nothing.
+            before: the earlier module, ``ABSENT`` for none.
         """
         slot = ItemSlot(sys.modules, name, str(Target("sys", ("modules", Item(name)))))
         record = self._journal.find(slot)
@@ -54,7 +54,7 @@ class Ledger:
         return record
 
     def bind(self, slot: Slot, value: Any) -> None:
-        """Write ``value`` to a slot that held what it stands for by value."""
+        """Write ``value`` to a slot that held, by value, the object that it replaces."""
         self._journal.push(slot, Layer(self._application, self._state.change, value, slot.lookup()))
         self._state.rebound += (slot.name,)
 

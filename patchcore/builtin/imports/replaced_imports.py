@@ -98,12 +98,12 @@ class _Replacement:
         self._name = state.target.module
         self._other = state.change.with_
         self._importing = threading.local()
-        self._waiting: dict[str, tuple[Any, Any]] = {}  # name -> the other module, and what was under that name
+        self._waiting: dict[str, tuple[Any, Any]] = {}  # name -> the other module, and the earlier one
         self._new: dict[str, Optional[set[str]]] = {}  # name -> the modules before, if the other module is a new one
         self.ledger = Ledger(engine, application, state)
 
     def find_spec(self, name: str, ask_others: AskOthers) -> Optional[ModuleSpec]:
-        """Find what stands for module ``name``; while that itself is being imported, the real one."""
+        """Find the module that replaces ``name``; while that itself is being imported, the real one."""
         other = self._counterpart(name)
         if self._is_importing or (other is not None and _is_imported_by_this_thread(other)):
             return ask_others()
@@ -125,7 +125,7 @@ class _Replacement:
         self._new[name] = None if self._counterpart(name) in before else before
 
     def execute(self, name: str, module: ModuleType) -> None:
-        """Put the other module where the placeholder is: the import system takes what it finds in ``sys.modules``.
+        """Put the other module in the place of the placeholder: an import returns the entry of ``sys.modules``.
 
         One module under two names means one class, whatever the name it is imported by. (Exchanging one's own entry is
         documented: Python reference, "The import system", 5.4.3.)
@@ -152,9 +152,9 @@ class _Replacement:
         self._engine.announce(self._application)
 
     def take_over(self) -> None:
-        """Exchange what was imported before, and bind anew the names that others got from there.
+        """Exchange modules that were imported before, and rebind the names that other modules got from them.
 
-        Another thread may stand in an import statement that has got the real module and has not bound its names.
+        Another thread may be inside an import statement that has read the real module and has not bound its names yet.
         """
         importing = imported_elsewhere()
         loaded = {
@@ -167,7 +167,7 @@ class _Replacement:
         exports = {id(old): (old, new) for old, new in shared}
         new = [*others.values(), *(value for _, value in shared if has_identity(value))]
         self._engine.rebinder.see_homes(new, tables=self._tables)
-        del new  # no reference is left that nobody accounts for
+        del new  # a reference of this list would count as one of an unknown holder
         with self._engine.journal.lock:
             if self._state.control is not self:
                 return
@@ -182,7 +182,7 @@ class _Replacement:
             self._state.status, self._state.reason = APPLIED, _may_keep(importing[0]) if importing else ""
 
     def _is_placeholder(self, module: Any) -> bool:
-        """Tell whether another thread imports ``module`` through this object, and is about to exchange it."""
+        """Return whether another thread imports ``module`` through this object, and is about to exchange it."""
         spec = (namespace(module) or {}).get("__spec__")
         loader: Any = spec.loader if type(spec) is ModuleSpec else None
         return type(loader) is ProviderLoader and loader.provider is self
@@ -225,12 +225,12 @@ class _Replacement:
         return f"{self._other.module}{name[len(self._name) :]}" if isinstance(self._other, Target) else None
 
     def _has(self, name: str) -> bool:
-        """Tell whether there is something to stand for module ``name``."""
+        """Return whether there is something to stand for module ``name``."""
         other = self._counterpart(name)
         return name == self._name if other is None else find_module(other)
 
     def _import(self, name: str) -> ModuleType:
-        """Return what stands for module ``name``, imported or made."""
+        """Return the module that replaces ``name``, imported or made."""
         self.open()
         try:
             other = self._counterpart(name)
@@ -250,7 +250,7 @@ class _Replacement:
         return {**{key: resolve(value) for key, value in exports.items()}, "__all__": list(exports)}
 
     def _displace(self, names: Iterable[str]) -> None:
-        """Take what is inside the replaced module out of ``sys.modules``: its import finds what stands for it."""
+        """Take the submodules of the replaced module out of ``sys.modules``: the next import finds the replacements."""
         for name in names:
             held = sys.modules.get(name, ABSENT)
             if held is not ABSENT:
@@ -260,13 +260,13 @@ class _Replacement:
     def _rebind(
         self, slot: Slot, held: Any, records: Mapping[int, Record], exports: Mapping[int, tuple[Any, Any]]
     ) -> None:
-        """Bind a name anew that got a replaced module, or what that exports, before; the two packages keep theirs.
+        """Rebind a name that holds a replaced module or one of its exports; names in the two packages are kept.
 
         Args:
             slot: the name.
-            held: what it holds.
+            held: the object that it holds.
             records: of the replaced modules in ``sys.modules``, by ``id`` of the module.
-            exports: what the replaced modules and the others have under the same names, by ``id`` of the former.
+            exports: pairs of exports with the same name, (replaced, new), by ``id`` of the replaced one.
         """
         module = slot.name.partition(":")[0]
         own = [self._name, *([self._other.module] if isinstance(self._other, Target) else [])]
@@ -286,9 +286,9 @@ def _may_keep(importing: str) -> str:
 
 
 def _shared_exports(name: str, old: Optional[ModuleType], other: ModuleType) -> Iterator[tuple[Any, Any]]:
-    """Yield what modules ``old``, called ``name``, and ``other`` have under one name.
+    """Yield the pairs of objects that modules ``old``, called ``name``, and ``other`` have under the same name.
 
-    Only what is at home in ``old``, or below it: what it has imported from elsewhere others may have from there.
+    Only objects that are defined in ``old`` or below it: other modules may have imported all else from its own home.
     """
     mine, theirs = namespace(old) or {}, namespace(other) or {}
     for key, value in list(mine.items()):
@@ -299,6 +299,6 @@ def _shared_exports(name: str, old: Optional[ModuleType], other: ModuleType) -> 
 
 
 def _is_imported_by_this_thread(name: str) -> bool:
-    """Tell whether the body of module ``name`` is being run by this thread, as far as that can be told."""
+    """Return whether the body of module ``name`` is being run by this thread, as far as that can be told."""
     here = importer_of(name) in (None, threading.get_ident())
     return here and name in sys.modules and is_initializing(sys.modules[name])

@@ -1,12 +1,12 @@
-"""Stubs: modules that can be imported although their library is not there, and what is imported from them.
+"""Stubs: modules that can be imported although their library is not installed, and the names in them.
 
-Everything a stub module is asked for is a class made on the spot, so that code which only mentions it at import time
-goes on as with the library: it can be a base class, follow ``except``, be passed to ``isinstance``, stand in
-annotations, be subscripted, pickled and copied, and decorate. Whatever needs the library itself raises a
-:class:`~patchcore.errors.StubError` that says which stub was used, which patch made it and where it was imported.
+Each attribute of a stub module is a class, created at the first access, so that code which only mentions it at import
+time works as with the library: it can be a base class, follow ``except``, be passed to ``isinstance``, stand in
+annotations, be subscripted, pickled and copied, and decorate. A use that needs the library itself raises a
+:class:`~patchcore.errors.StubError` with the stub, the patch that made it and the line that imported it.
 
-Names with two leading underscores are never made up, apart from an empty ``__all__`` of modules: ``copy``, ``pickle``,
-``inspect``, ``doctest`` and walks over ``sys.modules`` ask for those to find out what an object can do.
+Names with two leading underscores are never created, apart from an empty ``__all__`` of modules: ``copy``, ``pickle``,
+``inspect``, ``doctest`` and walks over ``sys.modules`` look for these names to learn the abilities of an object.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from patchcore.errors import StubError
 
 __all__ = ["StubModule", "StubOrigin"]
 
-#: Where a stub keeps what patchcore knows about it, in its namespace.
+#: The name in the namespace of a stub that holds its :class:`_Stub`.
 _KEY = "__patchcore_stub__"
 
 #: ``co_flags`` of the code of functions, lambdas and comprehensions; the bodies of modules and classes have it not.
@@ -46,13 +46,13 @@ class StubOrigin:
 
 
 class _Stub:
-    """What is known about one stub.
+    """The facts about one stub.
 
     Args:
         origin: of the change that made it.
-        module: name of the module it is, or was imported from.
+        module: the name of the stub module that it is, or is part of.
         path: of the stub in that module, ``Class.method``; empty for the module itself.
-        outer: the stub it was got from, ``None`` for a module.
+        outer: the stub whose attribute it is, ``None`` for a module.
     """
 
     def __init__(self, origin: StubOrigin, module: str, path: str = "", outer: Optional[_Stub] = None) -> None:
@@ -96,7 +96,7 @@ class _Stub:
         return first
 
     def error(self, what: str, user: Optional[FrameType]) -> StubError:
-        """Return the error for ``what`` was tried in frame ``user``: ``called``, ``iterated over``."""
+        """Return the error for a use of the stub in frame ``user``; the use is a word like ``called``."""
         name = f"{self.module}.{self.path}" if self.path else self.module
         place = self.place(_outside_of_import_system(user))
         library = self.origin.name
@@ -241,7 +241,7 @@ for _what, _names in _OPERATIONS.items():
 
 
 def _refuse_instance(self: Any, *args: Any, **kwargs: Any) -> None:
-    """Stand for ``__init__``: what is derived from a stub has nothing of its base to begin with."""
+    """Refuse to create an instance of a class derived from a stub: it has nothing of its base. Used as ``__init__``."""
     raise _nearest(type(self)).error("instantiated through a class derived from it", sys._getframe(1))
 
 
@@ -258,7 +258,7 @@ def _make_class(stub: _Stub, name: str, **namespace: Any) -> Any:
 
 
 def _decorated(decorator: _Stub, function: Any) -> Any:
-    """Return a stub for a function that another stub decorates: without the decorator it is not what it should be."""
+    """Return a stub for a function that another stub decorates: without the decorator it would behave differently."""
     name = function.__qualname__
     inner = _Stub(decorator.origin, function.__module__, f"{name} (decorated with {decorator.path})", decorator)
     about = {"__wrapped__": function, "__doc__": function.__doc__, "__qualname__": name}
@@ -267,7 +267,7 @@ def _decorated(decorator: _Stub, function: Any) -> Any:
 
 
 def _own(cls: type) -> Optional[_Stub]:
-    """Return what is known of ``cls`` when it is a stub itself; ``None`` for a class derived from one."""
+    """Return the facts about ``cls`` if it is a stub itself; ``None`` for a class derived from one."""
     return type.__dict__["__dict__"].__get__(cls).get(_KEY)  # type: ignore[no-any-return]
 
 
@@ -276,13 +276,13 @@ def _nearest(cls: type) -> _Stub:
 
 
 def _is_data(value: Any) -> bool:
-    """Tell whether ``value`` is something to calculate with: an array or a tensor."""
+    """Return whether ``value`` is something to calculate with: an array or a tensor."""
     kind = type(value)
     return hasattr(kind, "__array__") or hasattr(kind, "__dlpack__")
 
 
 def _is_import_time(frame: Optional[FrameType]) -> bool:
-    """Tell whether the code that ``frame`` runs belongs to the body of a module or class.
+    """Return whether the code that ``frame`` runs belongs to the body of a module or class.
 
     That is the body itself, with its comprehensions and lambdas, or a function that a module calls, directly or through
     others of its own package, while it is being imported: ``@triton.autotune(configs=get_configs(), key=["M"])``. The
@@ -306,7 +306,7 @@ def _package_of(frame: FrameType) -> str:
 
 
 def _imports_a_name(frame: FrameType) -> bool:
-    """Tell whether ``frame`` is at an import statement, or in the import system on behalf of one."""
+    """Return whether ``frame`` is at an import statement, or in the import system on behalf of one."""
     if _is_import_system(frame):
         return True
     from opcode import opmap  # for those who have a stub only

@@ -1,1 +1,1 @@
-"""How distributions are installed here: what this project has, where it lies, and the command line for pip."""
+"""How distributions are installed here: those of this project, their folders, and the command line for pip."""

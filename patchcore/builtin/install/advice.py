@@ -1,4 +1,4 @@
-"""What to do about a command, an option, a program or a module that is missing."""
+"""Advice on a command, an option, a program or a module that is missing."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from patchcore.objects.modules import find_module
 
 __all__ = ["MODULE", "describe_module", "describe_source"]
 
-#: In the place of a command: what is missing is a module.
+#: Given instead of a command if a module is missing.
 MODULE = "import"
 #: The commands that plugins add options to.
 _WITH_OPTIONS = ("run", "verify")
 
 
 def describe_source(name: str, command: str) -> Optional[str]:
-    """Return what brings a command, an option or a program, and how to get it; ``None`` for an unknown name.
+    """Return the distribution of a command, an option or a program, and how to get it; ``None`` for an unknown name.
 
     Args:
         name: of the command or program, or the option with its dashes.
@@ -43,7 +43,7 @@ def describe_source(name: str, command: str) -> Optional[str]:
 
 
 def describe_module(name: str) -> Optional[str]:
-    """Return what to do about a module that cannot be found; ``None`` where nothing is known of it.
+    """Return how to get a module that cannot be found; ``None`` for an unknown module.
 
     Args:
         name: ``package`` or ``package.module``.

@@ -20,7 +20,7 @@ from patchcore.planning.distributions import version_of
 
 __all__ = ["install_arguments", "install_command", "install_line_of_a_page", "python_command"]
 
-#: A name with extras; what follows, a version for example, stays as it is.
+#: A name with extras; the rest of a requirement, a version for example, is unchanged.
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][\w.-]*)(\[[^]]*\])?")
 
 

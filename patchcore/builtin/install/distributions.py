@@ -1,4 +1,4 @@
-"""The distributions of this project, what each of them brings, and what installs the modules that they are for."""
+"""The distributions of this project: their commands, options and patches, and the modules that they are for."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Distribution(NamedTuple):
         name: for pip.
         folder: where a checkout has it.
         plugin: the name of its entry point.
-        brings: what it is good for, in a few words.
+        brings: its purpose, in a few words.
         imports: the modules whose import in a program makes it useful.
         versions: the oldest and newest versions of libraries that any of its patches is for, as specifiers.
         commands, options: those that it adds; the options are for ``run`` and ``verify``.
-        without: the module in whose place it comes: it is not suggested where that can be imported.
+        without: the module that it stands in for: it is not suggested if that can be imported.
         needs: the distributions of this project that it needs besides the core.
-        uses: what it is of no use without, as a requirement for pip, by module.
+        uses: the libraries without which it has no use: requirements for pip, by module.
         gives: the modules that programs can import under an option of ``patchcore run``, each with the option.
     """
 

@@ -1,4 +1,4 @@
-"""``patchcore list``: the plan as people read it: which patches there are, what becomes of each here, and why."""
+"""``patchcore list``: the plan for people: every patch with its verdict here and the reason."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _patches(plan: Plan, *, verbose: bool) -> Iterator[dict[str, Any]]:
 
 
 def _remarks(plan: Plan, entry: PlannedPatch) -> dict[str, Any]:
-    """Return what plugins remark on a patch: the texts, and what is for programs by its topic."""
+    """Return the remarks of plugins on a patch: the texts, and the data for programs by topic."""
     remarks = plan.remarks(entry)
     found: dict[str, Any] = {"remarks": [remark.text for remark in remarks if remark.text]}
     for remark in remarks:
@@ -200,7 +200,7 @@ def _has(patch: Mapping[str, Any], text: str) -> bool:
 
 
 def _what(patch: Mapping[str, Any]) -> str:
-    """Return why a patch is not applied; what it does if it is, or if only nobody has enabled it."""
+    """Return why a patch is not applied; or its summary if it is applied, or only waits to be enabled."""
     if patch["verdict"] == OFF and patch["chosen_by"] is None:
         return str(patch["unmet"] or _summary(patch))
     return str(patch["reason"] or _summary(patch))

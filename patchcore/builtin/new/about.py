@@ -1,4 +1,4 @@
-"""What a new plugin says of its author, its licence and its source."""
+"""The author, licence and source address of a new plugin."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _canonical(license: str) -> str:
 
 
 def _git(directory: Path, *arguments: str) -> str:
-    """Return what a command of git prints, empty if it fails or there is no git."""
+    """Return the output of a git command, empty if it fails or there is no git."""
     git = shutil.which("git")
     if git is None:
         return ""

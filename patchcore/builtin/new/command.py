@@ -48,10 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Write the plugin, and print what was written and what is left to do.
+    """Write the plugin, and print the written files and the next steps.
 
     Raises:
-        SettingsError: a name that cannot be, a folder that exists, a file that cannot be read.
+        SettingsError: the name is impossible, the folder exists, or the file cannot be read.
     """
     names = Names.derive(options.name)
     folder = new_folder(options.directory, options.name)
@@ -119,7 +119,7 @@ def _write(folder: Path, source: PluginSource, as_json: bool) -> None:
 
 
 def _next(folder: Path, source: PluginSource) -> str:
-    """Return the command line that installs the plugin with what is missing here, and runs its tests."""
+    """Return the command line that installs the plugin with its missing distributions, and runs its tests."""
     missing = [name for name in (CORE, *source.needs) if version_of(name) is None]
     missing += [] if find_module("pytest") else ["pytest"]
     place = str(folder) if folder.is_absolute() else f"./{folder}"

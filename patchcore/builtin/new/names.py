@@ -21,11 +21,11 @@ _TAKEN = ("patchcore", "patchcore_startup", "tests")
 
 
 class Names(NamedTuple):
-    """What a plugin is called.
+    """The names of a plugin.
 
     Args:
-        distribution: what pip installs, ``bevformer-npu-patches``.
-        package: what Python imports, ``bevformer_npu_patches``.
+        distribution: for pip, ``bevformer-npu-patches``.
+        package: for ``import``, ``bevformer_npu_patches``.
         plugin: its entry point, and the first part of the names of its patches: ``bevformer``.
     """
 

@@ -1,4 +1,4 @@
-"""What a plugin answers ``patchcore new --from FILE`` with."""
+"""The record that a plugin returns for ``patchcore new --from FILE``."""
 
 from __future__ import annotations
 

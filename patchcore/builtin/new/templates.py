@@ -1,4 +1,4 @@
-"""The texts of a new plugin's files, but for what is made from a ``patch.py``."""
+"""The texts of a new plugin's files, except those made from a ``patch.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Built-in plugin ``overview``: ``patchcore`` alone shows the commands, and what to type first."""
+"""Built-in plugin ``overview``: ``patchcore`` alone shows the commands, and the first ones to try."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``patchcore`` alone and ``patchcore --help`` show: the commands by what a user wants, and what to type first."""
+"""The output of ``patchcore`` alone and ``patchcore --help``: the commands by purpose, and the first ones to try."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["GROUPS", "show"]
 #: The groups in their order; groups of other plugins come after them.
 GROUPS = ("use", "write", "trust", "find out")
 
-#: What to type first, and what for.
+#: The first commands to try, with their purpose.
 _FIRST = (
     ("patchcore suggest .", "what to install for the project in this folder"),
     ("patchcore list", "the patches, and which are applied here"),

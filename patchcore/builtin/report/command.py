@@ -120,7 +120,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _print_section(section: PluginSection, processes: Sequence[Process]) -> None:
-    """Print what a section says about lines of the program by line, anything else as the processes wrote it."""
+    """Print a section: a table by line if it is about lines of the program, else the texts that the processes wrote."""
     if not section.lines:
         return
     table = section.table
@@ -183,9 +183,9 @@ def _compared(every: Sequence[Process], shown: Sequence[Process], options: argpa
 
 
 def _of_run(processes: Sequence[Process], run: Any, compared: Optional[str] = None) -> list[Process]:
-    """Return the processes of one run, the latest by default, and say on stderr what is left out.
+    """Return the processes of one run, the latest by default; print the runs that are left out to stderr.
 
-    By default, the run that is ``compared`` with it is not the one.
+    The default is never the run that it is ``compared`` with.
     """
     times = {process.run: 0.0 for process in processes}
     for process in processes:

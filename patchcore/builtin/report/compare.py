@@ -1,4 +1,4 @@
-"""Two runs side by side: what differs between them."""
+"""Compares two runs fact by fact."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CALLS = "calls"
 
 
 class Difference(NamedTuple):
-    """Something that two runs do not have in common.
+    """A fact that differs between two runs.
 
     Args:
-        kind: a patch, the calls of a patch, a library, a setting, or something of the run.
+        kind: a patch, the calls of a patch, a library, a setting, or a fact of the run.
         name: of the patch, library or setting.
-        before, after: what each run has; ``-`` where it has nothing.
+        before, after: the value in each run; ``-`` if it has none.
     """
 
     kind: str
@@ -32,7 +32,7 @@ class Difference(NamedTuple):
 
 
 def compare(before: Sequence[Process], after: Sequence[Process]) -> list[Difference]:
-    """Return what differs between two runs.
+    """Return the differences between two runs.
 
     Args:
         before, after: their processes, at least one each.
@@ -49,7 +49,7 @@ def compare(before: Sequence[Process], after: Sequence[Process]) -> list[Differe
 
 
 def _facts(processes: Sequence[Process]) -> dict[tuple[str, str], str]:
-    """Return what a run had, as text, by kind and name."""
+    """Return the facts of a run, as text, by kind and name."""
     run = view_of(processes, ())
     facts = {("run", "findings"): str(len(run.findings)), ("run", "processes"): str(len(processes))}
     starts = [p.content["timeline"]["started"] for p in processes if p.content.get("timeline")]

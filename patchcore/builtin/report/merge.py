@@ -1,4 +1,4 @@
-"""Merge the reports of a run's processes: who took part, and what they do not have in common."""
+"""Merge the reports of a run's processes: which processes took part, and how they differ."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from patchcore.report import FAILED, SKIPPED
 __all__ = ["Finding", "Process", "Reports", "findings", "read_reports", "some_of"]
 
 
-#: What the processes of a run are held to is the first of them: rank 0 itself, not who started it, perhaps elsewhere.
+#: The processes of a run are compared with the first of this order: rank 0 itself, not the launcher that started it.
 _ROLES = (RANK, MAIN, LAUNCHER, WORKER)
 #: More missing ranks in a row are one finding.
 _MOST_NAMED = 16
 
 
 class Finding(NamedTuple):
-    """What is wrong with a run.
+    """A fault of a run.
 
     Args:
         kind: ``unreadable``, ``difference``, ``failed``, ``late``, ``plugin``, ``unfinished``, ``error``, ``missing``.
-        processes: whose it is.
+        processes: the processes that have it, in words.
         subject: a patch, library, plugin or file.
-        message: what is the matter.
+        message: one line.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class Process:
 
     @property
     def identity(self) -> tuple[str, str, int]:
-        """What tells it from others, unless process ids have come round."""
+        """The key of the process: run, host and process id. Two processes share it only if the system reused the id."""
         return self.run, self.content["environment"]["host"], int(self.content["environment"]["pid"])
 
     @property
@@ -84,7 +84,7 @@ class Process:
 
 
 class Reports(NamedTuple):
-    """What is in a report directory.
+    """The content of a report directory.
 
     Args:
         processes: those whose reports can be read, in order; at least one.
@@ -96,7 +96,7 @@ class Reports(NamedTuple):
 
 
 def read_reports(directory: Path) -> Reports:
-    """Return the processes that have written a report to ``directory``, and what cannot be read there.
+    """Return the processes that have written a report to ``directory``, and findings for files that cannot be read.
 
     A process that has become another program (``exec``) has written several; the last one counts.
 
@@ -136,10 +136,10 @@ def _report_files(directory: Path) -> list[Path]:
 
 
 def findings(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) -> list[Finding]:
-    """Return what is wrong with a run.
+    """Return the faults of a run.
 
     Args:
-        processes: that took part in it; the first is what the others are held to.
+        processes: that took part in it; the others are compared with the first.
         unreadable: files that may be reports of others, see :class:`Reports`.
     """
     found = (
@@ -171,7 +171,7 @@ def _differences(processes: Sequence[Process]) -> list[Finding]:
 
 
 def _reduced(manifest: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what is skipped or cannot be found in one of two processes: a worker need not see all libraries."""
+    """Leave out entries that are skipped or missing in one of two processes: a worker need not see all libraries."""
 
     def is_skipped(name: str) -> bool:
         return any(SKIPPED in (m["patches"].get(name) or {}).values() for m in (manifest, other))

@@ -1,4 +1,4 @@
-"""The view model: what the reports of a run's processes say, put together patch by patch and target by target."""
+"""The view model: the reports of a run's processes, merged patch by patch and target by target."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STATUSES = (FAILED, REVERTED, APPLIED, PENDING, SKIPPED)
 
 _T = TypeVar("_T")
 
-#: What some processes, which are alike in this, have about one thing: a patch, a change, a target.
+#: (processes with equal data, that data): the data is a patch, a change or a target of their reports.
 _Record = tuple[list[Process], Mapping[str, Any]]
 
 
@@ -133,7 +133,7 @@ class PatchView:
 
 
 class Variant(NamedTuple):
-    """What lies on a target in some processes.
+    """The layers on a target in some processes.
 
     Args:
         layers: from the outermost on, as :meth:`patchcore.builtin.explain.layers.TargetRecord.to_dict` has them.
@@ -170,14 +170,14 @@ class TargetView(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """All that a page tells.
+    """The content of a page.
 
     Args:
-        processes: in order; the first is what the others are held to.
-        findings: what is wrong.
+        processes: in order; the others are compared with the first.
+        findings: the faults of the run.
         patches: in the order of the plan.
         targets: by name.
-        counted: whether somebody has counted calls.
+        counted: true if a process counted calls.
     """
 
     processes: Sequence[Process]
@@ -192,7 +192,7 @@ class Run:
 
     @property
     def marks(self) -> list[str]:
-        """What nobody who sees the outcome may overlook."""
+        """The marks of all sections, see :class:`patchcore.report.Section`."""
         sections = (section for process in self.processes for section in process.content["sections"])
         return list(dict.fromkeys(section["mark"] for section in sections if section["mark"]))
 

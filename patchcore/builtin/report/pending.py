@@ -12,7 +12,7 @@ __all__ = ["Pending", "count_pending"]
 
 
 class Pending(NamedTuple):
-    """What some patches wait for.
+    """Patches that wait for the same thing.
 
     Args:
         reason: of their changes: ``waits for the import of shop.prices``.
@@ -26,7 +26,7 @@ class Pending(NamedTuple):
 
 
 def count_pending(processes: Sequence[Process]) -> list[Pending]:
-    """Return what pending patches wait for, that of most patches first."""
+    """Return the pending patches grouped by the reason, the reason of most patches first."""
     found: dict[str, Pending] = {}
     for process in processes:
         for patch in process.content["patches"]:

@@ -1,4 +1,4 @@
-"""What plugins report besides patches, put together over the processes of a run."""
+"""The sections that plugins add to reports, merged over the processes of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Row:
 
     Args:
         file, line: where it is, if the table is about lines of the program.
-        entries: what processes have there: texts by column. Processes may differ, and a line may have several.
+        entries: texts by column. Processes may differ, and a line may have several entries.
         processes: that have the row, by ``id``.
         count: how often all of them together.
     """
@@ -76,7 +76,7 @@ class Table(NamedTuple):
             yield self._replace(rows=list(rows))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON has of it."""
+        """Return the JSON view."""
         rows = [
             {
                 "file": row.file,

@@ -23,14 +23,14 @@ def refuse_misfit(change: SlotChange, slot: Slot, below: Any, product: Any) -> N
     if not issubclass(type(below), _CHECKED) or type(product) is Skip or change.signatures == "any":
         return
     if not slot.in_class and type(below) is FunctionType and not isinstance(slot, BodySlot):
-        below = slot.as_own(below)  # through an instance, Python binds what it finds in the class
+        below = slot.as_own(below)  # through an instance, Python binds a function that it finds in the class
     callee = change.callee(product)
     if callee is None or alike(below, *callee):
         return
     of_body = isinstance(slot, BodySlot)
     form = _form(slot.raw if isinstance(slot, BodySlot) else below)
     if not of_body and form is not _form(product):
-        return  # who gives it another form has changed what its arguments are
+        return  # another form (a static method for a method) means other arguments on purpose
     original, taker = wrapped_callable(below), wrapped_callable(callee[0])
     bound = slot.in_class and form is not staticmethod
     if passes_on(original, taker, bound=bound, before=callee[1]):
@@ -48,7 +48,7 @@ def _form(raw: Any) -> Any:
     return type(raw) if issubclass(type(raw), _FORMS) else None
 
 
-#: Objects that say how what is in them is called.
+#: Descriptors that decide how the function inside them is called.
 _FORMS = (staticmethod, classmethod, property)
-#: What is asked how it is called.
+#: The types of originals that are checked.
 _CHECKED = (*CALLED_AS_DECLARED, *_FORMS)

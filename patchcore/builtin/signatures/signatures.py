@@ -14,7 +14,7 @@ from patchcore.objects.generated import signature_of
 __all__ = ["CALLED_AS_DECLARED", "alike", "misfit", "passes_on"]
 
 _BY_POSITION = Parameter.POSITIONAL_ONLY
-#: The types of what says itself how it is called.
+#: The types of callables whose signature is their own, and not that of a ``__call__``.
 CALLED_AS_DECLARED = (
     FunctionType,
     BuiltinFunctionType,
@@ -38,9 +38,10 @@ Call = tuple[int, tuple[str, ...]]
 def misfit(original: Any, replacement: Any, *, bound: bool = False, before: int = 0) -> Optional[str]:
     """Return why ``replacement`` cannot take a call that ``original`` takes, ``None`` when it can take them all.
 
-    What has no signature that can be read (much of what is written in C) is believed to fit, and so is an object with
-    a ``__call__``: it may be a proxy, which is not to be woken. An original that takes anything, ``(*args, **kwargs)``,
-    passes its arguments on to something that does not (``apply`` of a ``torch.autograd.Function``), and says nothing.
+    A callable without a readable signature (many functions in C) is taken to fit, and so is an object with a
+    ``__call__``: it may be a proxy, and reading its signature would load its object. So is any replacement of an
+    original that takes ``(*args, **kwargs)``: it passes its arguments on to a function with a stricter signature
+    (``apply`` of a ``torch.autograd.Function``), which is not known here.
 
     Args:
         original: a function, class or other callable, as it is called: a static method without its descriptor.

@@ -56,7 +56,7 @@ def _targets(patch: Patch) -> list[Target]:
 
 
 def _has_standard(roots: set[str]) -> bool:
-    """Tell whether one of some top-level packages is of the standard library."""
+    """Return whether one of some top-level packages is of the standard library."""
     if _others.issuperset(roots):
         return False
     from patchcore.builtin.stdlib.standard import is_standard

@@ -3,10 +3,10 @@
 While such a patch is in force, every name in patchcore's modules that leads into the standard library leads to a
 private copy of it. The program sees no difference, and other threads neither. Without such a patch nothing is copied.
 
-Most modules are copied as they are: the copy has a namespace of its own, and its functions read that. What the module
-keeps, such as ``os.environ`` or the table of loggers, stays the program's. The modules of :data:`EXECUTED_AGAIN` are
-executed a second time, so that nobody reaches the methods of their classes either. Those of :data:`SHARED` are used as
-they are.
+Most modules are copied as they are: the copy has a namespace of its own, and its functions read that. State such as
+``os.environ`` or the table of loggers is shared with the program. The modules of :data:`EXECUTED_AGAIN` are executed a
+second time, so that patches do not reach the methods of their classes either. Those of :data:`SHARED` are used as they
+are.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["EXECUTED_AGAIN", "LIBRARY", "SHARED", "PrivateLibrary"]
 #: Executed a second time: they keep nothing that the program must share, and classes of theirs do the work.
 EXECUTED_AGAIN = frozenset({"difflib", "graphlib", "inspect", "json", "pathlib", "textwrap", "tomllib", "traceback"})
 
-#: Used as they are. What they have is the interpreter's own, or a module that the program sees through patchcore.
+#: Used as they are: their content belongs to the interpreter, or patchcore and the program must share it.
 SHARED = frozenset(
     {"__future__", "__main__", "_abc", "_collections_abc", "_frozen_importlib", "_frozen_importlib_external"}
     | {"abc", "builtins", "collections", "enum", "linecache", "sys", "types", "typing"}
@@ -50,10 +50,10 @@ class PrivateLibrary:
         self._users: dict[str, None] = {}
         self._copies: Optional[_Copies] = None
         self._served: set[str] = set()  # modules whose names lead to copies now
-        self._swapped: list[tuple[dict[str, Any], str, Any, Any]] = []  # namespace, name, what was there, what is
+        self._swapped: list[tuple[dict[str, Any], str, Any, Any]] = []  # namespace, name, earlier value, new value
 
     def prepare(self) -> None:
-        """Import what the copies are made for: modules of patchcore, and of the library, that are otherwise late."""
+        """Import modules of patchcore and of the standard library that are imported late, so that they are copied."""
         new = set(_packages()) - self._prepared
         if not new:
             return
@@ -71,8 +71,8 @@ class PrivateLibrary:
         """Use private copies until :meth:`leave`; called with no lock held, as it may import modules.
 
         Args:
-            user: the patch on whose behalf.
-            targets: what is about to be patched, some of it in the standard library.
+            user: the name of the patch that needs the copies.
+            targets: the targets about to be patched, some of them in the standard library.
         """
         self.prepare()
         with self._lock:
@@ -137,7 +137,7 @@ class _Copies:
 
     def __init__(self) -> None:
         self._made: dict[str, ModuleType] = {}
-        # the copies of functions and modules look their builtins up here, also what imports modules
+        # the copies of functions and modules look their builtins up here, __import__ included
         self._builtins = {**vars(builtins), "__import__": self._import}
         for module in [m for space in _own_namespaces().values() for m in space.values() if type(m) is ModuleType]:
             self.of(module)
@@ -201,7 +201,7 @@ class _Copies:
         fromlist: Iterable[str] = (),
         level: int = 0,
     ) -> ModuleType:
-        """Does what ``import`` statements of a copy mean: see :func:`__import__`."""
+        """Carry out an ``import`` statement of a copy: see :func:`__import__`."""
         if level:
             package = str((globals or {})["__package__"])
             name = ".".join(filter(None, (package.rsplit(".", level - 1)[0], name)))

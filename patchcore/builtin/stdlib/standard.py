@@ -12,7 +12,7 @@ __all__ = ["is_standard"]
 
 @cache
 def is_standard(root: str) -> bool:
-    """Tell whether a top-level module is of the standard library."""
+    """Return whether a top-level module is of the standard library."""
     if sys.version_info >= (3, 10):
         return root in sys.stdlib_module_names
     if root in sys.builtin_module_names:

@@ -1,6 +1,6 @@
-"""Built-in plugin ``suggest``: ``patchcore suggest`` says what to install for a project.
+"""Built-in plugin ``suggest``: ``patchcore suggest`` lists the distributions to install for a project.
 
-It also says what to do about a command, an option, a program or a module that is missing here.
+It also gives advice on a command, an option, a program or a module that is missing here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``patchcore suggest``: what to install for a project, which patches to switch on, and which versions fit."""
+"""``patchcore suggest``: the distributions to install for a project, the patches to enable, and matching versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project imports, read from its sources without running them."""
+"""The imports of a project, read from its sources without running them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PASSED_OVER = ("__pycache__", "node_modules", "site-packages", "dist-packages")
 
 
 class Imports(NamedTuple):
-    """What the files of a project import.
+    """The modules that the files of a project import.
 
     Args:
         names: dotted names of modules; of ``from a import b`` both ``a`` and ``a.b``.
@@ -36,7 +36,7 @@ class Imports(NamedTuple):
 
 
 def find_imports(path: Path) -> Imports:
-    """Return what a file, or the files of a folder, import.
+    """Return the imports of a file, or of the files of a folder.
 
     Virtual environments, hidden folders and those of packages that were installed are passed over.
     """

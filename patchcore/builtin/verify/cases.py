@@ -32,5 +32,5 @@ def draw(check: Check, make: Any, seed: str, *, size: Optional[Size] = None, dty
 
 
 def takes(make: Any, argument: str) -> bool:
-    """Tell whether a function that draws cases has an argument of this name, besides the first."""
+    """Return whether a function that draws cases has an argument of this name, besides the first."""
     return argument in list(signature_of(make).parameters)[1:]

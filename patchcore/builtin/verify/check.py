@@ -1,4 +1,4 @@
-"""Checks: how a patch is compared with what it replaces, as immutable declarations.
+"""Checks: how a patch is compared with the original, as immutable declarations.
 
 A check draws inputs; :mod:`patchcore.builtin.verify.verify` runs the original and the replacement on them.
 """
@@ -25,7 +25,7 @@ DTYPES = ("float64", "float32", "float16", "bfloat16")
 
 
 class Size(Enum):
-    """How large the cases are that a check draws: from as small as they get to what models use."""
+    """How large the cases are that a check draws: from the smallest possible to the sizes that models use."""
 
     SMALL = "small"
     MEDIUM = "medium"
@@ -35,7 +35,7 @@ class Size(Enum):
         """Draw a whole number from the range that belongs to this size.
 
         Args:
-            rng: what to draw from.
+            rng: the source of random numbers.
             small: the lowest and the highest of small cases, both from 1 and included.
             typical: those of typical cases. The medium ones lie at the geometric mean, between both.
         """
@@ -48,12 +48,12 @@ class Case:
     """One call whose results original and replacement must agree on.
 
     Args:
-        call: a function, or a ``torch.nn.Module``. It is looked up anew for each run, by drawing the case again, so
-            that it is what the program would call then.
+        call: a function, or a ``torch.nn.Module``. The case is drawn again for each run, and the call is looked up
+            again with it, so that a patch has its effect.
         args, kwargs: its arguments. Tensors go to the device that is verified; those that require a gradient get one,
             and so do the parameters of a module.
-        reference: called instead of ``call`` where the original is wanted and the library has none for the CPU: the
-            definition of the operator, say.
+        reference: called instead of ``call`` for the original if the library has none for the CPU: for example the
+            definition of the operator.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Case:
 
 
 class Check(Declaration):
-    """Inputs for which a patch and what it replaces must agree, drawn at random.
+    """Inputs for which a patch and the original must agree, drawn at random.
 
     Args:
         draw: ``draw(random.Random) -> Case``, or the target text of one, which is imported when the patch is verified.
@@ -86,8 +86,8 @@ class Check(Declaration):
             cases, and the parameters of their modules, cast to it.
         rtol: the largest difference allowed, as a share of the largest absolute value expected in the same tensor; 0
             for equal.
-        dtypes: instead of ``rtol``: what is allowed for each dtype that the check is for, ``{"float32": 1e-5}``, of
-            :data:`DTYPES`. Without it, cases are verified as they are drawn.
+        dtypes: instead of ``rtol``: the allowed difference for each dtype that the check is for, ``{"float32": 1e-5}``,
+            of :data:`DTYPES`. Without it, cases are verified as they are drawn.
         name: shown in reports; default the function's own name.
 
     Raises:
@@ -125,7 +125,7 @@ class Check(Declaration):
 
     @property
     def tolerances(self) -> Mapping[Optional[str], float]:
-        """What is allowed for each dtype; one for ``None``, as drawn, where none is declared."""
+        """The allowed difference for each dtype; one for ``None``, the dtype as drawn, if none is declared."""
         tolerances: dict[Optional[str], float] = dict(self.dtypes.items())
         return MappingProxyType(tolerances or {None: self.rtol})
 

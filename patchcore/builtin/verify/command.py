@@ -104,7 +104,7 @@ def _why_nothing(patches: Sequence[Patch], checks: Sequence[Check], dtypes: Opti
 
 
 def _chosen(plan: Plan, names: Sequence[str]) -> Iterator[Patch]:
-    """The patches to verify: those named, else all but what a setting disables."""
+    """The patches to verify: those named, else all that no setting disables."""
     if names:
         yield from (plan[name].patch for name in names)
         return

@@ -17,7 +17,7 @@ __all__ = ["CPU", "GRADIENT", "Difference", "Execution", "Framework", "Outcome",
 #: Values by name, ``result[0]`` or ``gradient of args[1]``; tensors are on the CPU.
 Outcome = dict[str, Any]
 
-#: What the name of a gradient begins with.
+#: The prefix of the name of a gradient.
 GRADIENT = "gradient of "
 
 #: The device of originals, and the only one without a framework.
@@ -31,7 +31,7 @@ class Difference(NamedTuple):
         forward: the largest difference of results as a share of the largest absolute value expected, over all
             floating-point values.
         gradient: that of gradients, ``None`` where there are none.
-        message: what differs by more than is allowed, empty for nothing.
+        message: the first value that differs by more than is allowed, empty for none.
     """
 
     forward: float
@@ -43,7 +43,7 @@ class Execution:
     """One call, ready to be made: :meth:`forward`, then :meth:`backward`.
 
     Args:
-        case: freshly drawn; what it holds is used up.
+        case: freshly drawn; the call may change its arguments.
         device: where tensors and modules go first; ``None`` leaves them where they are.
         reference: call the case's reference, where it has one.
         cast: the dtypes through which floating-point tensors and modules go in turn: ``("float16", "float32")`` for the
@@ -81,7 +81,7 @@ class Execution:
 
 
 class Framework:
-    """Makes calls and compares what they give; this one knows the values of Python."""
+    """Makes calls and compares their results; this one knows the CPU and the values of Python."""
 
     def default_device(self) -> str:
         """Return the device that is verified where the user names none."""
@@ -100,18 +100,18 @@ class Framework:
             )
 
     def is_emulated(self, device: str) -> bool:
-        """Tell whether a device is emulated, so that its speed means nothing."""
+        """Return whether a device is emulated, so that its speed means nothing."""
         return False
 
     def wait_for(self, device: str) -> None:
-        """Wait until the device has done what it was given, where its work is asynchronous."""
+        """Wait until the device has finished its work, if that is asynchronous."""
 
     def execution(self, case: Case, device: Optional[str] = None, **options: Any) -> Execution:
         """Return a call that is ready to be made; arguments as of :class:`Execution`."""
         return Execution(case, device, **options)
 
     def run(self, case: Case, device: Optional[str] = None, **options: Any) -> Outcome:
-        """Make the call and return what it gives, with gradients where there are any."""
+        """Make the call and return its results, with gradients if there are any."""
         execution = self.execution(case, device, **options)
         execution.forward()
         execution.backward()
@@ -123,7 +123,7 @@ class Framework:
         Args:
             precise: its floating-point tensors are rounded.
             like: the other one; empty where there is none.
-            dtype: for what the other one does not have.
+            dtype: for values that the other one does not have.
         """
         return precise
 
@@ -151,7 +151,7 @@ class Framework:
         return Difference(forward, max(gradients, default=None), message)
 
     def compare_values(self, actual: Any, wanted: Any, rtol: float) -> tuple[float, str]:
-        """Return how far two values are apart, and what is wrong, an empty text for nothing.
+        """Return how far two values are apart, and a text about the difference if it is too large, else an empty one.
 
         Floating-point numbers are compared as numbers, everything else with ``==``.
 
@@ -167,7 +167,7 @@ class Framework:
 
 
 def flatten(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what a value holds, laid out flat by name: ``result[0]``, ``result['loss']``."""
+    """Yield the innermost values of nested sequences and mappings by name: ``result[0]``, ``result['loss']``."""
     if isinstance(value, (tuple, list)):
         for index, item in enumerate(value):
             yield from flatten(f"{name}[{index}]", item)
@@ -179,7 +179,7 @@ def flatten(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def judge(distance: float, largest: float, rtol: float) -> tuple[float, str]:
-    """Return a difference as a share, and what is wrong with it, an empty text for nothing.
+    """Return a difference as a share, and a text about it if it is too large, else an empty one.
 
     Args:
         distance: the largest difference.

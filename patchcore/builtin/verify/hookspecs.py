@@ -14,7 +14,7 @@ __all__ = ["verify_framework"]
 
 @hookspec(firstresult=True)
 def verify_framework() -> Optional[Framework]:
-    """Return how calls are made on a device and how their results are compared, or ``None``; the first answer counts.
+    """Return the :class:`~patchcore.builtin.verify.framework.Framework` that makes and compares calls, or ``None``.
 
-    A subclass of :class:`patchcore.builtin.verify.framework.Framework`, which is what is used without a plugin.
+    The first answer counts. Without one, the class itself is used: it knows the CPU and the values of Python.
     """

@@ -1,4 +1,4 @@
-"""What ``patchcore verify`` prints: a line for each check and dtype, or for each size; or everything, as JSON."""
+"""The output of ``patchcore verify``: a line for each check and dtype, or for each size; or everything, as JSON."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def print_results(title: str, results: Sequence[CheckResult], *, verbose: bool) 
 
 
 def describe(result: CheckResult) -> dict[str, Any]:
-    """Return a result for JSON, with every measurement; what is infinite there is ``None``, which JSON has."""
+    """Return a result for JSON, with every measurement; JSON has no infinity, so that becomes ``None``."""
     return {
         **result._asdict(),
         "forward_error": _finite(result.forward_error),

@@ -47,8 +47,8 @@ def compare_speed(
 ) -> Speed:
     """Time a call with and without a patch.
 
-    Each turn begins with a call that is not timed, and is as long as :data:`TURN_LIMIT` and :data:`MOST_CALLS` say.
-    Drawing and copying are not timed; the device is waited for before and after what is.
+    Each turn begins with a call that is not timed; :data:`TURN_LIMIT` and :data:`MOST_CALLS` limit its length. Drawing
+    and copying are not timed: ``wait`` is called before and after the timed calls.
 
     Args:
         patched: makes a context in which the patch is in force.

@@ -1,8 +1,8 @@
-"""Verify patches: run what they replace and what they put there on the same inputs, and compare.
+"""Verify patches: run original and replacement on the same inputs, and compare the results.
 
 For each check, dtype and size the cases are drawn twice from the same random state. First the original runs, on the
-CPU; then the patch is applied, alone, and the call runs again on the device to be verified, while it is watched whether
-the replacement is reached at all.
+CPU; then the patch is applied, alone, and the call runs again on the device to be verified. A counter shows whether the
+replacement is reached at all.
 
 In float32 and float64 the original computes in the dtype itself. In 16 bits its own rounding would hide that of the
 replacement: it gets the rounded inputs, computes in float32, and its results are rounded to the dtypes that it gives
@@ -57,7 +57,7 @@ class Measurement(NamedTuple):
         forward_error: the largest difference of results, as a share of the largest value expected.
         gradient_error: that of gradients, ``None`` where there are none.
         reached: whether the replacement was called.
-        message: what differs by more than is allowed, empty for nothing.
+        message: the first value that differs by more than is allowed, empty for none.
     """
 
     size: Optional[str]
@@ -70,7 +70,7 @@ class Measurement(NamedTuple):
 
 
 class CheckResult(NamedTuple):
-    """What came of one check in one dtype.
+    """The result of one check in one dtype.
 
     Args:
         patch: name of the patch.
@@ -82,7 +82,7 @@ class CheckResult(NamedTuple):
             nothing was compared.
         gradient_error: that of gradients, ``None`` where there are none.
         rtol: the difference allowed.
-        message: what is wrong, or why it is skipped.
+        message: the fault, or why it is skipped.
         measurements: one for each case.
         speeds: one for each size.
     """
@@ -100,7 +100,7 @@ class CheckResult(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """False for what should make a run fail."""
+        """False if ``patchcore verify`` fails because of this result."""
         return self.status in (AGREES, SKIPPED)
 
     @property
@@ -110,7 +110,7 @@ class CheckResult(NamedTuple):
 
 
 def framework_of(plugins: Plugins) -> Framework:
-    """Return what makes and compares calls, from the hook ``verify_framework``; that of plain Python without one."""
+    """Return the framework that the hook ``verify_framework`` returns; without one, that of plain Python."""
     found = plugins.first("verify_framework", lambda one: isinstance(one, Framework), "a Framework")
     return found if isinstance(found, Framework) else Framework()
 
@@ -141,10 +141,10 @@ def verify(
         sizes: of the cases, where a check draws several.
         dtypes: only these, of the checks that are declared for dtypes; all by default.
         timing: time originals and replacements on the device, too, unless it is emulated.
-        around: patches that are in force for originals and replacements alike; what lets a library be imported, say.
-        extensions: what plugins bring for the patches, see :class:`patchcore.Patcher`.
-        begin: called with what is about to be run, for progress.
-        done: called with each result as it is there, for progress.
+        around: patches that are in force for originals and replacements alike, for example a stub of a missing library.
+        extensions: the extensions of plugins for the patches, see :class:`patchcore.Patcher`.
+        begin: called with the name of each run before it starts, for progress.
+        done: called with each result, for progress.
 
     Returns:
         For each check one result for each of its dtypes.
@@ -202,14 +202,14 @@ def _verify_patch(patch: Patch, how: _How, dtypes: Optional[Sequence[str]]) -> I
 
 
 class _Raised(Exception):
-    """Something of others raised; the text says what was going on."""
+    """Code of others raised; the text begins with the step that failed."""
 
     def __init__(self, doing: str, error: BaseException) -> None:
         super().__init__(f"{doing}: {describe_error(error)}")
 
 
 class _Drawn(NamedTuple):
-    """What a case is drawn from."""
+    """The size, number and seed of a drawn case."""
 
     size: Optional[Size]
     round: int
@@ -223,7 +223,7 @@ class _Comparison:
         patch: of the check; it can be applied here.
         check: see :class:`patchcore.Check`.
         how: see there.
-        blank: the result, with nothing in it but what it is the result of.
+        blank: a result in which only patch, check and dtype are filled in.
     """
 
     def __init__(self, patch: Patch, check: Check, how: _How, blank: CheckResult) -> None:

@@ -35,7 +35,7 @@ def make_page(
 
     Args:
         processes, unreadable: at least one process; see :class:`patchcore.builtin.report.merge.Reports`.
-        compared: the processes of another run, to show what differs.
+        compared: the processes of another run, to show the differences.
     """
     run = view_of(processes, unreadable)
     told = plugin_sections(processes)
@@ -105,7 +105,7 @@ def _anchors(run: Run) -> dict[str, str]:
 
 
 def _next_commands(run: Run) -> list[str]:
-    """Return commands that say more about what is wrong, of which the reader copies one."""
+    """Return commands that show more about the faults, for the reader to copy one."""
     wrong = [patch.name for patch in run.patches if patch.status == FAILED or patch.differs or patch.never_hit]
     commands = [f"patchcore explain {shlex.quote(name)}" for name in wrong[:_MOST_COMMANDS]]
     return commands or (["patchcore doctor"] if run.findings else [])

@@ -1,4 +1,4 @@
-"""The timeline: a lane for each process that leads, with imports as bars and what became of patches as marks."""
+"""The timeline: a lane for each main process, with imports as bars and the outcomes of patches as marks."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Lane:
 
     @property
     def bars(self) -> list[_Bar]:
-        """What took some time; an import inside another one is on the row below."""
+        """The events that lasted; an import inside another one is on the row below."""
         lasting = (e for e in self.events if e["kind"] in (IMPORTED, AWAKE) and e["took"] is not None)
         bars: list[_Bar] = []
         around: list[float] = []
@@ -82,7 +82,7 @@ class Lane:
         return bars
 
     def marks(self, scale: TimeScale) -> list[_Mark]:
-        """Return what happened at moments."""
+        """Return the events without duration, those near each other as one mark."""
         near: dict[int, list[Mapping[str, Any]]] = {}
         for event in self.events:
             if event["kind"] in _MARKS:
@@ -117,12 +117,12 @@ class _Import(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """What the section shows.
+    """The content of the section.
 
     Args:
         origin: when the axis begins, in seconds since the epoch.
         scale: of the axis.
-        lanes: the processes that lead, each with its workers.
+        lanes: the main processes, each with its workers.
         imports: the earliest first.
     """
 

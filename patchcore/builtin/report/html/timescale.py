@@ -12,7 +12,7 @@ __all__ = ["Break", "TimeScale"]
 _BREAK = 5.0  # width of a spell that is cut short, in percent
 _MOST_BREAKS = 6
 _TICKS = 8
-_INSTANT = 1e-6  # seconds; what is shorter is one moment
+_INSTANT = 1e-6  # seconds; a shorter spell is one moment
 
 
 class Break(NamedTuple):
