@@ -658,7 +658,7 @@ def browser(session: nox.Session) -> None:
     if browsers.find_browser() is None:
         (session.error if browsers.must_be_there() else session.skip)(browsers.MISSING)
     install_requirements(session, TEST, BUILD, DOCS, BROWSER)
-    folders = (Path("plugins", name) for name in ("patchcore_torch", "torch_npu_patches", "npu_graph"))
+    folders = (Path("plugins", name) for name in ("patchcore_torch", "torch_npu_patches", "npu_migrate", "npu_graph"))
     install_distributions(session, ROOT, *folders)
     run_pytest(session, "tests/browser")
 

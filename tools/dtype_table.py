@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parents[1] / "plugins/torch_npu_patches/torch_npu_patches/ops/tables"
+FOLDER = Path(__file__).resolve().parents[1] / "plugins/npu_migrate/npu_migrate/ops/tables"
 
 #: Pages, and what the names of operators begin with.
 PAGES = {

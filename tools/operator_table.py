@@ -25,7 +25,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parents[1] / "plugins/torch_npu_patches/torch_npu_patches/ops/tables"
+FOLDER = Path(__file__).resolve().parents[1] / "plugins/npu_migrate/npu_migrate/ops/tables"
 
 #: The library with the kernels, and those of the wheel that it is linked to.
 LIBRARY = "libtorch_npu.so"

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "patches.md"
 
 #: The packages whose patches are listed, in the order of the page.
-PACKAGES = ("mmcv_npu", "mmdet3d_npu", "torch_npu_patches", "patchcore_torch")
+PACKAGES = ("mmcv_npu", "mmdet3d_npu", "torch_npu_patches", "torch_markers")
 
 _PATCHES = re.compile(r"(<!-- patches of (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -44,7 +44,7 @@ from patchcore import Patcher
 from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.recorded import Recorded, file_of
 from patchcore.planning.plan import Candidate
-from patchcore_torch.markers.patches import APEX
+from torch_markers.patches import APEX
 
 #: The libraries that our plugins patch: package, and the distributions that provide it. Of a version that several have,
 #: the sources must agree: what is recorded is the package.

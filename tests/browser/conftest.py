@@ -129,10 +129,10 @@ def _migrate_page(folder: Path) -> Path:
 
 def _ops_page(folder: Path) -> Path:
     """Make the page of what a real run has recorded, in an environment with torch: records/operators.json."""
-    from torch_npu_patches.ops.judging import Trace, judge
-    from torch_npu_patches.ops.printing import make_page
-    from torch_npu_patches.ops.records import ProcessTrace, merge
-    from torch_npu_patches.ops.tables import Table
+    from npu_migrate.ops.judging import Trace, judge
+    from npu_migrate.ops.printing import make_page
+    from npu_migrate.ops.records import ProcessTrace, merge
+    from npu_migrate.ops.tables import Table
 
     traces = []
     for view in json.loads((HERE / "records" / "operators.json").read_text())["traces"]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+import torch_markers as markers
 from npu_emulator.torch_npu.npu import _mstx
-from patchcore_torch import markers
 
 
 def train() -> Any:

@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("libcst")
 
-from torch_npu_patches.migrate.project import Job, convert_files
-from torch_npu_patches.migrate.rules import RuleTable, built_in_rules
+from npu_migrate.migrate.project import Job, convert_files
+from npu_migrate.migrate.rules import RuleTable, built_in_rules
 
 PROJECT = {
     "__init__.py": "",

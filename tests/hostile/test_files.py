@@ -221,7 +221,7 @@ OTHER_WAYS = {
     ("patchcore/cli/__init__.py", "_write_no_more"): "opens os.devnull",
     ("patchcore/cli/__init__.py", "streams_that_take_any_text"): "opens os.devnull",
     ("plugins/npu_graph/npu_graph/c/toolchain.py", "_accepts"): "in a new folder with a name that cannot be guessed",
-    ("plugins/torch_npu_patches/torch_npu_patches/migrate/command.py", "_save"): "other files of a project, which may "
+    ("plugins/npu_migrate/npu_migrate/migrate/command.py", "_save"): "other files of a project, which may "
     "be large, are copied to the folder that the command has made",
 }
 

@@ -19,8 +19,8 @@ def distributions() -> dict[str, str]:
     for file in ROOT.glob("plugins/*/pyproject.toml"):
         text = file.read_text(encoding="utf-8")
         (name,) = re.findall(r'^name = "(.*)"$', text, re.MULTILINE)
-        (plugin,) = re.findall(r"^\[project\.entry-points\.npu_patches\]\n(\w+) = ", text, re.MULTILINE)
-        found[plugin] = name
+        for plugin in re.findall(r"^\[project\.entry-points\.npu_patches\]\n(\w+) = ", text, re.MULTILINE):
+            found[plugin] = name
     return found
 
 
@@ -36,5 +36,5 @@ def test_every_command_is_under_its_distribution(monkeypatch: pytest.MonkeyPatch
     expected = {(name, "patchcore") for name in built_in}
     for plugin, distribution in distributions().items():
         expected |= {(name, distribution) for name in commands(monkeypatch, plugin) - built_in}
-    assert {distribution for _, distribution in expected} >= {"patchcore", "torch-npu-patches", "npu-graph"}
+    assert {distribution for _, distribution in expected} >= {"patchcore", "npu-migrate", "npu-graph", "torch-markers"}
     assert set(re.findall(r"^\| `patchcore (\w+).*\| `([\w-]+)` \|$", PAGE, re.MULTILINE)) == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-rules = pytest.importorskip("torch_npu_patches.migrate.rules")
+rules = pytest.importorskip("npu_migrate.migrate.rules")
 builds = pytest.importorskip("npu_emulator.mmcv_operators.builds")
 
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: What still imports private modules of patchcore. This list may only shrink.
 PRIVATE = (
-    "plugins/patchcore_torch/patchcore_torch/markers/apex.py",
+    "plugins/torch_markers/torch_markers/apex.py",
     "plugins/torch_npu_patches/torch_npu_patches/transfer_to_npu/changes.py",
     "plugins/torch_npu_patches/torch_npu_patches/transfer_to_npu/equal_devices.py",
 )

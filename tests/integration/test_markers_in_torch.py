@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("torch_npu_patches")
+pytest.importorskip("torch_markers")
 
 from marker_probes import PROBES, data, network  # noqa: E402
 
+import torch_markers as markers  # noqa: E402
 from patchcore.errors import PatchError  # noqa: E402
-from patchcore_torch import markers  # noqa: E402
-from patchcore_torch.markers import backends  # noqa: E402
+from torch_markers import backends  # noqa: E402
 
 nn = torch.nn
 
@@ -262,7 +262,7 @@ class TestArguments:
         ids=lambda value: type(value).__name__,
     )
     def test_values_are_told_as_json_has_them(self, value: Any, told: Any) -> None:
-        from patchcore_torch.markers.arguments import describe_arguments
+        from torch_markers.arguments import describe_arguments
 
         assert markers.parse("{'args':" + describe_arguments((), (value,), {}) + "}") == {"args": [told]}
 

@@ -13,18 +13,18 @@ import pytest
 from launching import PYTHON, RUN, Workplace, two_at_a_time
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("torch_npu_patches")
+pytest.importorskip("torch_markers")
 
+import torch_markers as markers  # noqa: E402
 from patchcore.cli import main  # noqa: E402
-from patchcore_torch import markers  # noqa: E402
-from patchcore_torch.markers.options import MarkerOptions, from_environment  # noqa: E402
-from patchcore_torch.markers.reading import TraceError, events  # noqa: E402
-from patchcore_torch.markers.summary import Summary  # noqa: E402
+from torch_markers.options import MarkerOptions, from_environment  # noqa: E402
+from torch_markers.reading import TraceError, events  # noqa: E402
+from torch_markers.summary import Summary  # noqa: E402
 
 TRAIN = """
 import torch
 from torch.utils.data import DataLoader
-from patchcore_torch import markers
+import torch_markers as markers
 
 def main():
     model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.ReLU())
@@ -46,7 +46,7 @@ def traces(place: Workplace, folder: str) -> list[Path]:
 
 
 def test_every_way_to_ask_for_markers(tmp_path: Path) -> None:
-    place = Workplace(tmp_path, {"train.py": TRAIN}, plugins="patchcore_torch")
+    place = Workplace(tmp_path, {"train.py": TRAIN}, plugins="torch_markers")
     place.write({"by_file/train.py": TRAIN})
     place.write(
         {
@@ -88,14 +88,14 @@ def test_every_way_to_ask_for_markers(tmp_path: Path) -> None:
 
 def test_without_asking_nothing_is_marked(tmp_path: Path) -> None:
     place = Workplace(
-        tmp_path, {"quiet.py": "import torch; print(torch._C._len_torch_function_stack())"}, "patchcore_torch"
+        tmp_path, {"quiet.py": "import torch; print(torch._C._len_torch_function_stack())"}, "torch_markers"
     )
     assert place.run(*RUN, "quiet.py").out == "0\n"
     assert place.run(*RUN, "--markers", "itt", "quiet.py").out == "1\n"
 
 
 def test_a_misspelt_backend_starts_nothing(tmp_path: Path) -> None:
-    place = Workplace(tmp_path, {"train.py": "print('ran')"}, plugins="patchcore_torch")
+    place = Workplace(tmp_path, {"train.py": "print('ran')"}, plugins="torch_markers")
     job = place.run(*PYTHON, "-m", "patchcore", "run", "--markers", "nvxt", "train.py", code=2)
     assert "nvxt" in job.err
     assert job.out == ""
@@ -169,7 +169,7 @@ class TestSummary:
 
 class TestReading:
     def test_an_event_longer_than_what_is_read_at_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("patchcore_torch.markers.reading._CHUNK", 7)
+        monkeypatch.setattr("torch_markers.reading._CHUNK", 7)
         content = [{"name": "a" * 100, "n": [1, {"b": 2}]}, {"name": "\u20ac"}, {}]
         path = tmp_path / "t.json"
         for text in (json.dumps({"x": 1, "traceEvents": content, "after": 2}), json.dumps(content)):
@@ -258,7 +258,7 @@ def test_apex_is_marked_as_it_is_imported_and_restored(make_package: Any) -> Non
 
         def finish(self) -> None: ...
 
-    from patchcore_torch.markers import backends
+    from torch_markers import backends
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(backends._MAKERS, "nvtx", lambda: Log("log"))

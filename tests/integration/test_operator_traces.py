@@ -14,7 +14,7 @@ import pytest
 from operator_lists import INNER, RESNET, RESNET_CPU, Calls, with_inner
 
 pytest.importorskip("torch")
-pytest.importorskip("torch_npu_patches")
+pytest.importorskip("npu_migrate")
 
 HERE = Path(__file__).resolve().parent
 OPS = (sys.executable, "-m", "patchcore", "ops")
@@ -229,7 +229,7 @@ class TestTable:
         """The words are those of torch's dispatcher, which the table was read from with torch_npu beside it."""
         import torch
 
-        from torch_npu_patches.ops.tables import Table
+        from npu_migrate.ops.tables import Table
 
         table = Table.read("2.13.0")
         if torch.__version__.split("+")[0] != table.torch:

@@ -10,7 +10,15 @@ from patchcore.objects.private_names import PrivateNameMissing, look_up
 
 pytestmark = pytest.mark.libraries
 
-PACKAGES = ("mmcv_npu", "npu_emulator", "npu_graph", "patchcore_torch", "torch_npu_patches")
+PACKAGES = (
+    "mmcv_npu",
+    "npu_emulator",
+    "npu_graph",
+    "npu_migrate",
+    "patchcore_torch",
+    "torch_markers",
+    "torch_npu_patches",
+)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -327,7 +327,9 @@ print(sorted(new - set(sys.stdlib_module_names) - {"patchcore", "pluggy", "packa
             "mx_driving_compat",
             "npu_emulator",
             "npu_graph",
+            "npu_migrate",
             "patchcore_torch",
+            "torch_markers",
             "torch_npu_patches",
         ]
 

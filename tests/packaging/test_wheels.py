@@ -131,7 +131,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Install
     """What a user gets by naming the core, our plugins and somebody else's."""
     environment = Installation(tmp_path_factory.mktemp("clean"))
     plugins = ["mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches"]
-    environment.install("--find-links", wheels, "fake-cann", "mx-driving-compat", "npu-emulator", "npu-graph", *plugins)
+    tools = ["fake-cann", "mx-driving-compat", "npu-emulator", "npu-graph", "npu-migrate", "torch-markers"]
+    environment.install("--find-links", wheels, *tools, *plugins)
     return environment
 
 
@@ -170,6 +171,8 @@ class TestWheels:
             ("npu-emulator", ROOT / "plugins" / "npu_emulator", ["npu_emulator"]),
             ("fake-cann", ROOT / "plugins" / "fake_cann", ["fake_cann"]),
             ("npu-graph", ROOT / "plugins" / "npu_graph", ["npu_graph"]),
+            ("npu-migrate", ROOT / "plugins" / "npu_migrate", ["npu_migrate"]),
+            ("torch-markers", ROOT / "plugins" / "torch_markers", ["torch_markers"]),
         ],
     )
     def test_contents(self, wheels: Path, name: str, folder: Path, packages: list[str]) -> None:
@@ -215,8 +218,10 @@ class TestWheels:
             "mx_driving_compat",
             "npu_emulator",
             "npu_graph",
+            "npu_migrate",
             "patchcore",
             "patchcore_torch",
+            "torch_markers",
             *plugins,
         }
         assert {wheel.name.split("-")[0] for wheel in wheels.iterdir()} == names
@@ -260,7 +265,7 @@ class TestWheels:
                 "torch-npu-patches",
                 "torch_npu = torch_npu_patches.plugin",
                 [TORCH, "packaging>=21"],
-                {"torch", "numpy", "migrate", "html"},
+                {"torch", "numpy"},
             ),
         ],
     )
@@ -286,7 +291,8 @@ class TestInstalled:
             ("mx_driving", "mx-driving-compat", patchcore.__version__, "mx_driving_compat.plugin"),
             ("npu_emulator", "npu-emulator", patchcore.__version__, "npu_emulator.plugin"),
             ("npu_graph", "npu-graph", patchcore.__version__, "npu_graph.plugin"),
-            ("patchcore_torch", "patchcore-torch", patchcore.__version__, "patchcore_torch.plugin"),
+            ("npu_migrate", "npu-migrate", patchcore.__version__, "npu_migrate.plugin"),
+            ("torch_markers", "torch-markers", patchcore.__version__, "torch_markers.plugin"),
             ("torch_npu", "torch-npu-patches", patchcore.__version__, "torch_npu_patches.plugin"),
         ]
         assert all(Path(plugin["file"]).is_relative_to(installed.folder) for plugin in content["plugins"])
@@ -305,8 +311,10 @@ class TestInstalled:
         freeze = run(installed.python, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check")
         names = {row["name"].lower().replace("_", "-") for row in json.loads(freeze)}
         plugins = {"mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches"}
-        ours = {"patchcore", "patchcore-torch", "fake-cann", "mx-driving-compat", "npu-emulator", "npu-graph", *plugins}
+        tools = {"fake-cann", "mx-driving-compat", "npu-emulator", "npu-graph", "npu-migrate", "torch-markers"}
+        ours = {"patchcore", "patchcore-torch", *tools, *plugins}
         needed = {"pluggy", "packaging", "rich", "msgspec", "markdown-it-py", "mdurl", "pygments"}
+        needed |= {"libcst", "pathspec", "pyyaml", "pyyaml-ft"}  # reads the programs that `patchcore migrate` converts
         backports = {"importlib-metadata", "tomli", "typing-extensions", "zipp"}
         assert ours <= names
         assert names - ours - needed - backports <= {"pip", "setuptools"}

@@ -33,7 +33,7 @@ def install_command(*requirements: str) -> str:
     folder is installed from that folder again.
 
     Args:
-        requirements: as for pip, ``npu-emulator``, ``torch-npu-patches[migrate]`` or ``rich>=12``; and options of pip.
+        requirements: as for pip, ``npu-emulator``, ``torch-npu-patches[torch]`` or ``rich>=12``; and options of pip.
     """
     source = _find_source(requirements)
     return f"{source.before}{_installer()} {_arguments(requirements, source)}{source.after}"

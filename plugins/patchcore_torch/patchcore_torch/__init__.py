@@ -2,8 +2,7 @@
 
 ``training/`` counts training steps, profiles some of them and brakes; ``ranks/`` compares the ranks of a job;
 ``torchscript.py`` has scripts call what is patched; ``tensors/`` runs and compares the calls of ``patchcore verify``;
-``markers/`` makes ranges in a profiler's view. ``support/`` and ``plugin.py`` are the entry points.
-``private_names.py`` is for whoever uses private names of torch.
+``support.py`` is the entry point.
 """
 
 from __future__ import annotations

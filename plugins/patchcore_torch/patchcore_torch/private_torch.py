@@ -10,27 +10,16 @@ from patchcore.plugin import reader
 
 #: Where each name is, by the name that this module has for it.
 NAMES = {
-    "C": "torch._C",
-    "DisableTorchFunction": "torch._C:DisableTorchFunction",
-    "VariableFunctions": "torch._C:_VariableFunctions",
     "TensorBase": "torch._C:TensorBase",
-    "autograd": "torch._C:_autograd",
+    "VariableFunctions": "torch._C:_VariableFunctions",
     "builtin_table": "torch.jit._builtins:_get_builtin_table",
-    "current_graph_task_id": "torch._C:_current_graph_task_id",
     "dynamo": "torch._dynamo",
     "dynamo_output_codes": "torch._dynamo.convert_frame:output_codes",
     "dynamo_parameters": "torch._dynamo.variables.functions:_spec_cache",
     "dynamo_rules": "torch._dynamo.trace_rules:get_torch_obj_rule_map",
     "functorch_config": "torch._functorch.config",
-    "get_function_stack_at": "torch._C:_get_function_stack_at",
-    "is_tracing": "torch._C:_is_tracing",
-    "len_torch_function_stack": "torch._C:_len_torch_function_stack",
-    "pop_torch_function_stack": "torch._C:_pop_torch_function_stack",
-    "profiler": "torch._C:_profiler",
-    "push_on_torch_function_stack": "torch._C:_push_on_torch_function_stack",
     "FunctionModifiers": "torch._jit_internal:FunctionModifiers",
     "overloads": "torch._jit_internal:_overloaded_fns",
-    "execution_engine": "torch.autograd:Variable._execution_engine",
 }
 
 __getattr__ = reader(NAMES, "patchcore-torch")

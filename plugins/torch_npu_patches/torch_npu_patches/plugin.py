@@ -1,11 +1,10 @@
-"""The entry point: every patch and command of this distribution."""
+"""The entry point: every patch of this distribution."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Optional
 
 import patchcore as pc
 from torch_npu_patches import (
@@ -24,8 +23,6 @@ from torch_npu_patches import (
 from torch_npu_patches.cuda_names import unedited
 from torch_npu_patches.cuda_names.patches import CUDA_NAMES
 from torch_npu_patches.cuda_names.reporting import describe, sections
-from torch_npu_patches.migrate import hookspecs
-from torch_npu_patches.ops import run_options
 
 if TYPE_CHECKING:
     from patchcore import Plan
@@ -52,34 +49,6 @@ def register_patches(settings: pc.Settings) -> tuple[pc.Patch, ...]:
         return PATCHES
     configured = internal_format.make_patch(options)
     return tuple(configured if patch.name == configured.name else patch for patch in PATCHES)
-
-
-@pc.hookimpl
-def register_commands(subparsers: Any) -> None:
-    """Add ``patchcore migrate`` and ``patchcore ops``."""
-    from torch_npu_patches.migrate import command as migrate
-    from torch_npu_patches.ops import command as ops  # only where the command line asks
-
-    migrate.add_parser(subparsers)
-    ops.add_parser(subparsers)
-
-
-@pc.hookimpl
-def register_hookspecs() -> Any:
-    """Bring the hook through which other plugins add rules for ``patchcore migrate``."""
-    return hookspecs
-
-
-@pc.hookimpl
-def register_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--trace-operators``."""
-    run_options.register_options(parser)
-
-
-@pc.hookimpl
-def configure_run(options: argparse.Namespace) -> None:
-    """Trace operators in this process, if the run does."""
-    run_options.configure(options)
 
 
 @pc.hookimpl

@@ -53,10 +53,10 @@ class TestWhereDistributionsComeFrom:
     def test_the_checkout_that_patchcore_was_installed_from(self, here: Path, checkout: Path) -> None:
         install(here, url=checkout.as_uri(), dir_info={})
         install(here, "patchcore-torch")
-        line = install_command("torch==2.13.0", "torch-npu-patches[migrate]", "npu-emulator")
+        line = install_command("torch==2.13.0", "torch-npu-patches[torch]", "npu-emulator")
         plugins = checkout / "plugins"
         assert line == (
-            f"python -m pip install torch==2.13.0 '{plugins}/torch_npu_patches[migrate]' '{plugins}/npu_emulator'"
+            f"python -m pip install torch==2.13.0 '{plugins}/torch_npu_patches[torch]' '{plugins}/npu_emulator'"
         )
 
     def test_the_checkout_that_patchcore_runs_in(
@@ -80,7 +80,7 @@ class TestWhereDistributionsComeFrom:
         install(here, url=checkout.as_uri(), dir_info={"editable": True})
         install(here, "patchcore-torch")
         install(here, "torch-npu-patches", url=folder.as_uri(), dir_info={"editable": True})
-        assert arguments(install_command("torch-npu-patches[migrate]")) == ["-e", f"{folder}[migrate]"]
+        assert arguments(install_command("torch-npu-patches[torch]")) == ["-e", f"{folder}[torch]"]
 
     def test_a_distribution_of_somebody_else_that_was_installed_from_a_folder(self, here: Path, tmp_path: Path) -> None:
         install(here, "bevformer-npu", url=tmp_path.as_uri(), dir_info={})
@@ -90,8 +90,8 @@ class TestWhereDistributionsComeFrom:
         url = "https://forge.example/team/patchcore.git"
         install(here, url=url, vcs_info={"vcs": "git", "commit_id": "abc123"})
         install(here, "patchcore-torch")
-        assert arguments(install_command("torch-npu-patches[migrate]", "patchcore")) == [
-            f"torch-npu-patches[migrate] @ git+{url}@abc123#subdirectory=plugins/torch_npu_patches",
+        assert arguments(install_command("torch-npu-patches[torch]", "patchcore")) == [
+            f"torch-npu-patches[torch] @ git+{url}@abc123#subdirectory=plugins/torch_npu_patches",
             f"patchcore @ git+{url}@abc123",
         ]
 
@@ -120,9 +120,9 @@ class TestWhereDistributionsComeFrom:
         monkeypatch.setattr(project, "RELEASED", True)
         install(here, url=checkout.as_uri(), dir_info={"editable": True})
         install(here, "patchcore-torch")
-        assert arguments(install_command("mmdet3d-npu-patches", "torch-npu-patches[migrate]")) == [
+        assert arguments(install_command("mmdet3d-npu-patches", "torch-npu-patches[torch]")) == [
             "mmdet3d-npu-patches",
-            "torch-npu-patches[migrate]",
+            "torch-npu-patches[torch]",
         ]
 
     @pytest.mark.parametrize("text", ["", "[]", "{", '{"url": 3}', '{"url": "file:///"}'])
@@ -138,8 +138,8 @@ class TestLinesOfPages:
         )
 
     def test_after_a_release_names_are_enough(self) -> None:
-        assert install_line_of_a_page("numpy", "torch-npu-patches[migrate]", released=True) == (
-            "python -m pip install numpy 'torch-npu-patches[migrate]'"
+        assert install_line_of_a_page("numpy", "torch-npu-patches[torch]", released=True) == (
+            "python -m pip install numpy 'torch-npu-patches[torch]'"
         )
 
 

@@ -19,10 +19,10 @@ from patchcore.builtin.install.command import install_command
 from patchcore.builtin.install.distributions import Distribution, known_distributions
 from patchcore.cli.options import Parser
 from patchcore.patcher import Patcher
-from patchcore.plugins import Plugins, installed_plugins
+from patchcore.plugins import GROUP, SUPPORT, Plugins, installed_plugins
 
 KNOWN = known_distributions()
-INSTALLED = {provenance.distribution for provenance, _ in installed_plugins()}
+INSTALLED = {provenance.distribution for group in (GROUP, SUPPORT) for provenance, _ in installed_plugins(group)}
 
 
 @pytest.fixture(params=KNOWN, ids=[distribution.name for distribution in KNOWN])
@@ -39,7 +39,7 @@ def plugin_of(distribution: Distribution) -> Any:
 
 def implementations(distribution: Distribution, hook: str) -> list[Any]:
     plugins = plugin_of(distribution)
-    assert distribution.plugin in plugins.provenances
+    assert distribution.plugin in {**plugins.support, **plugins.provenances}
     own = {found.plugin for found in plugins.installed if found.distribution == distribution.name}
     return [found.function for found in getattr(plugins.manager.hook, hook).get_hookimpls() if found.plugin_name in own]
 
@@ -86,10 +86,10 @@ class TestWhereSomethingComesFrom:
     @pytest.mark.parametrize(
         ("name", "command", "expected"),
         [
-            ("ops", "", "torch-npu-patches"),
+            ("ops", "", "npu-migrate"),
             ("graph", "", "npu-graph"),
             ("--emulate-npu", "run", "npu-emulator"),
-            ("--markers", "verify", "patchcore-torch"),
+            ("--markers", "verify", "torch-markers"),
         ],
     )
     def test_what_to_install(self, name: str, command: str, expected: str) -> None:
@@ -106,9 +106,7 @@ def test_installed_and_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distributions, "version_of", lambda name: "0.1.0")
     said = describe_source("ops", "")
     assert said is not None
-    assert said.startswith(
-        "it comes with torch-npu-patches 0.1.0, which is installed, but its plugin torch_npu is not "
-    )
+    assert said.startswith("it comes with npu-migrate 0.1.0, which is installed, but its plugin npu_migrate is not ")
 
 
 class TestCompilers:

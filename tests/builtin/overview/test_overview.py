@@ -60,7 +60,7 @@ def test_a_command_without_a_group_comes_last(cli: Cli, site: Path) -> None:
 def test_commands_of_distributions_that_are_not_installed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATCHCORE_PLUGINS", "shop")
     monkeypatch.setattr(distributions, "version_of", lambda name: None)
-    assert f"  migrate, ops  {install_command('torch-npu-patches')}\n" in cli().out
+    assert f"  migrate, ops  {install_command('npu-migrate')}\n" in cli().out
 
 
 def test_a_misspelt_command(cli: Cli) -> None:

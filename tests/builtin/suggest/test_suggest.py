@@ -123,7 +123,7 @@ def test_a_folder_that_is_not_there(cli: Cli) -> None:
 class TestWhatIsMissing:
     def test_a_command(self, cli: Cli) -> None:
         result = cli("ops", "train.py")
-        expected = f"no command 'ops'; it comes with torch-npu-patches: {install_command('torch-npu-patches')}."
+        expected = f"no command 'ops'; it comes with npu-migrate: {install_command('npu-migrate')}."
         assert (result.code, result.err) == (2, f"patchcore: {expected} See patchcore --help\n")
 
     @pytest.mark.parametrize("command", ["run", "verify"])

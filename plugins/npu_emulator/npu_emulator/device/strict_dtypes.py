@@ -1,6 +1,6 @@
 """Refuses calls with dtypes that torch_npu's documentation leaves out, where the user wants that.
 
-The table is that of ``patchcore ops`` (distribution torch-npu-patches). A dispatch mode looks at every call of the
+The table is that of ``patchcore ops`` (distribution npu-migrate). A dispatch mode looks at every call of the
 thread that starts the device; calls of other threads are not looked at.
 """
 
@@ -21,15 +21,13 @@ def register() -> None:
     """Look at the dtypes of every call from now on, in this thread.
 
     Raises:
-        EmulationError: torch-npu-patches is not installed.
+        EmulationError: npu-migrate is not installed.
     """
     try:
-        from torch_npu_patches.ops.tables import excluded_dtypes
+        from npu_migrate.ops.tables import excluded_dtypes
     except ImportError as error:
-        install = pc.install_command("torch-npu-patches")
-        raise EmulationError(
-            f"npu_emulator: {STRICT_DTYPES}=1 needs the table of torch-npu-patches: {install}"
-        ) from error
+        install = pc.install_command("npu-migrate")
+        raise EmulationError(f"npu_emulator: {STRICT_DTYPES}=1 needs the table of npu-migrate: {install}") from error
     StrictDtypes(excluded_dtypes).__enter__()
 
 

@@ -1,0 +1,145 @@
+"""The entry point in the group ``patchcore_support``: loaded with every Patcher, so it imports nothing heavy.
+
+It has the settings ``profiling``, ``brake`` and ``step``, and contributes patches if a user sets ``profiling`` or
+``brake``. Other plugins name training loops with the hook ``training_loops``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import patchcore as pc
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+    from patchcore import Patcher
+    from patchcore.plugin import Probe, ProcessReport
+    from patchcore_torch.tensors.framework import Tensors
+
+__all__ = [
+    "child_probes",
+    "process_patched",
+    "rank_launchers",
+    "register_handovers",
+    "register_hookspecs",
+    "register_marks",
+    "register_patches",
+    "register_run_options",
+    "register_settings",
+    "start_process",
+    "verify_framework",
+]
+
+_NAME = "patchcore_torch.training.collected"
+
+
+# --- training steps ---------------------------------------------------------------------------------------------------
+
+
+@pc.hookimpl
+def register_hookspecs() -> Any:
+    """Bring the hook ``training_loops``."""
+    from patchcore_torch import hookspecs
+
+    return hookspecs
+
+
+@pc.hookimpl
+def register_settings() -> Iterable[pc.Setting]:
+    """Return the settings of profiling and brake."""
+    from patchcore_torch.training.settings import SETTINGS
+
+    return SETTINGS
+
+
+@pc.hookimpl
+def register_run_options(parser: ArgumentParser, command: str) -> None:
+    """Add ``--profile``, ``--brake`` and ``--step`` to ``patchcore run``."""
+    from patchcore_torch.training.settings import add_options
+
+    if command == "run":
+        add_options(parser)
+
+
+@pc.hookimpl
+def register_patches(settings: pc.Settings, plugins: Any) -> Iterable[pc.Patch]:
+    """Return the patches that count steps, record and brake, if profiling or a brake is set."""
+    if settings.get("profiling") is None and settings.get("brake") is None:
+        return []
+    from patchcore_torch.training.patches import counters, listeners
+
+    plugins.add(_Beginning(), _NAME)
+    return [*counters(settings, plugins), *listeners(settings)]
+
+
+class _Beginning:
+    """Has recording and braking count from 1 again when their patches are applied."""
+
+    @pc.hookimpl
+    def before_apply(self, patch: pc.Patch, planning: bool) -> None:
+        if not planning and patch.name in ("patchcore.profiling", "patchcore.brake"):
+            for change in patch.changes:
+                change.source.begin()
+
+
+@pc.hookimpl
+def start_process(patcher: Patcher) -> None:
+    """Report at the end of the process that it has counted no step, if it was to count some."""
+    if patcher.settings.get("profiling") is not None or patcher.settings.get("brake") is not None:
+        from patchcore_torch.training.ending import complain_without_steps
+
+        complain_without_steps()
+
+
+# --- what torch compiles ----------------------------------------------------------------------------------------------
+
+
+@pc.hookimpl
+def register_marks() -> list[str]:
+    """Return what has TorchScript call patched functions through Python, and compilers forget what they know."""
+    return ["patchcore_torch.torchscript:mark", "patchcore_torch.compilers:mark"]
+
+
+@pc.hookimpl
+def register_handovers() -> list[str]:
+    """Return what has patched functions of torch follow its protocol, ``__torch_function__``."""
+    return ["patchcore_torch.overrides:handover"]
+
+
+# --- the processes of a run -------------------------------------------------------------------------------------------
+
+
+@pc.hookimpl(optionalhook=True)  # of the built-in plugin run, which may be left out; the same below
+def process_patched(patcher: Patcher, report: ProcessReport) -> None:
+    """Compare the ranks of a job once their process group is there."""
+    from patchcore_torch.ranks.comparing import compare_when_grouped
+
+    compare_when_grouped(patcher, report)
+
+
+@pc.hookimpl(optionalhook=True)
+def rank_launchers() -> tuple[str, ...]:
+    """Return the programs that start the ranks of torch and MindSpore."""
+    torch = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
+    return (*torch, "accelerate", "accelerate.commands.launch", "deepspeed", "msrun")
+
+
+@pc.hookimpl(optionalhook=True)
+def child_probes() -> Iterator[Probe]:
+    """Yield the child processes of torch, for ``patchcore doctor --workers``."""
+    from patchcore_torch.probes import probes
+
+    yield from probes()
+
+
+# --- verify -----------------------------------------------------------------------------------------------------------
+
+
+@pc.hookimpl(optionalhook=True)
+def verify_framework() -> Tensors:
+    """Return how calls with tensors are made and compared."""
+    from patchcore_torch.tensors.framework import Tensors
+
+    return Tensors()
