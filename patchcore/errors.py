@@ -52,19 +52,49 @@ _NO_MODULE = re.compile(r"No module named '?([\w.]+)")
 
 
 class PatchcoreError(Exception):
-    """Base of every error patchcore raises on purpose."""
+    """Base of every error patchcore raises on purpose.
+
+    Example:
+        >>> import patchcore as pc
+        >>> try:
+        ...     pc.Target.parse("shop")
+        ... except pc.PatchcoreError as error:
+        ...     print(type(error).__name__)
+        TargetError
+    """
 
 
 class DeclarationError(PatchcoreError, ValueError):
-    """A patch, a change or a requirement is declared wrongly."""
+    """A patch, a change or a requirement is declared wrongly.
+
+    Example:
+        >>> import patchcore as pc
+        >>> pc.Replace("shop:price", "fast_shop.price")
+        Traceback (most recent call last):
+        patchcore.errors.DeclarationError: ...write 'package.module:attribute' for the object at that target...
+    """
 
 
 class TargetError(DeclarationError):
-    """A target is malformed."""
+    """A target is malformed.
+
+    Example:
+        >>> import patchcore as pc
+        >>> pc.Target.parse("shop")
+        Traceback (most recent call last):
+        patchcore.errors.TargetError: target 'shop' names a module, not something in it; write 'shop:attribute'
+    """
 
 
 class TargetNotFound(PatchcoreError, LookupError):
-    """A target names something that does not exist."""
+    """A target names something that does not exist.
+
+    Example:
+        >>> import patchcore as pc
+        >>> pc.original("statistics:meen")
+        Traceback (most recent call last):
+        patchcore.errors.TargetNotFound: statistics has no meen (target statistics:meen); did you mean 'mean'?
+    """
 
 
 class Unseen(PatchcoreError, LookupError):
@@ -81,6 +111,13 @@ class UnknownName(PatchcoreError, LookupError):
     Args:
         message: the text of the error.
         name: the name, if it is that of a patch.
+
+    Example:
+        >>> import patchcore as pc
+        >>> patch = pc.Patch("shop.price", changes=pc.Replace("shop:price", len))
+        >>> pc.Patcher([patch], disable="shop.prise").plan()
+        Traceback (most recent call last):
+        patchcore.errors.UnknownName: ...did you mean 'shop.price'?
     """
 
     def __init__(self, message: str, name: str = "") -> None:
@@ -89,15 +126,45 @@ class UnknownName(PatchcoreError, LookupError):
 
 
 class PlanError(PatchcoreError):
-    """No order satisfies the declared ``after`` / ``before``."""
+    """No order satisfies the declared ``after`` / ``before``.
+
+    Example:
+        >>> import patchcore as pc
+        >>> one = pc.Patch("demo.one", after="demo.two", changes=pc.Replace("statistics:mean", min))
+        >>> two = pc.Patch("demo.two", after="demo.one", changes=pc.Replace("statistics:mode", min))
+        >>> pc.Patcher([one, two]).plan()
+        Traceback (most recent call last):
+        patchcore.errors.PlanError: ...
+    """
 
 
 class ConflictError(PatchcoreError):
-    """Two patches write the same slot and neither is declared to stack on the other."""
+    """Two patches write the same slot and neither is declared to stack on the other.
+
+    Example:
+        >>> import patchcore as pc
+        >>> def same(original, *args, **kwargs):
+        ...     return original(*args, **kwargs)
+        >>> one = pc.Patch("demo.one", changes=pc.Wrap("collections:namedtuple", same))
+        >>> two = pc.Patch("demo.two", changes=pc.Wrap("inspect:namedtuple", same))  # the same function
+        >>> try:
+        ...     pc.Patcher([one, two], strict=True).apply()
+        ... except pc.PatchError as error:
+        ...     print(type(error.__cause__).__name__)
+        ConflictError
+    """
 
 
 class PluginError(PatchcoreError):
-    """A plugin failed to load, to register or inside a hook."""
+    """A plugin failed to load, to register or inside a hook.
+
+    Example:
+        >>> from patchcore.cli import build_parser
+        >>> from patchcore.plugin import patcher_from
+        >>> patcher_from(build_parser(discover=False)[0].parse_args(["list", "-p", "no_such_module"]))
+        Traceback (most recent call last):
+        patchcore.errors.PluginError: the patch module no_such_module...cannot be loaded...
+    """
 
 
 class Ended(PatchcoreError):
@@ -128,17 +195,41 @@ CONTAINED = _Contained()
 
 
 class SettingsError(PatchcoreError, ValueError):
-    """A setting cannot be read or has an impossible value."""
+    """A setting cannot be read or has an impossible value.
+
+    Example:
+        >>> import patchcore as pc
+        >>> pc.Settings.load(arguments={"on_failure": "retry"})
+        Traceback (most recent call last):
+        patchcore.errors.SettingsError: ...
+    """
 
 
 class StubError(PatchcoreError, RuntimeError):
-    """A stub was used: something of a library that is not there, which a patch has made importable."""
+    """A stub was used: something of a library that is not there, which a patch has made importable.
+
+    Example:
+        >>> import patchcore as pc
+        >>> patch = pc.Patch("demo.stub", changes=pc.StubImport("fast_attention"))
+        >>> with pc.Patcher([patch]):
+        ...     from fast_attention import attend
+        >>> attend + 1
+        Traceback (most recent call last):
+        patchcore.errors.StubError: fast_attention.attend was ...
+    """
 
 
 class PatchError(PatchcoreError):
     """A patch failed where the policy is to raise; everything applied in the same call was undone.
 
     ``report`` is the :class:`patchcore.Report` of the moment of failure, ``None`` when there is none.
+
+    Example:
+        >>> import patchcore as pc
+        >>> patch = pc.Patch("demo.mean", changes=pc.Replace("statistics:meen", min))
+        >>> pc.Patcher([patch], strict=True).apply()
+        Traceback (most recent call last):
+        patchcore.errors.PatchError: ...
     """
 
     report: Any = None

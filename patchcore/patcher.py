@@ -70,6 +70,19 @@ class Patcher(contextlib.ContextDecorator):
 
     Raises:
         UnknownName: at the first plan, when a name in ``enable`` / ``disable`` means nothing.
+
+    Example:
+        >>> import statistics
+        >>> import patchcore as pc
+        >>> patcher = pc.Patcher([pc.Patch("demo.mean", changes=pc.Replace("statistics:mean", min))])
+        >>> print(patcher.apply())
+        patchcore: 1 applied
+          applied  demo.mean [local]
+                   replace statistics:mean: applied
+        >>> statistics.mean([1, 3])
+        1
+        >>> patcher.revert().summary()
+        '1 reverted'
     """
 
     #: True in a class of a plugin that has a section of its own for its patches in the reports of a process.
@@ -654,6 +667,12 @@ def apply(
 
     On its own it stays applied; ``with patchcore.apply():`` restores everything at the end of the block. Arguments and
     exceptions are those of :meth:`Patcher.discover` and :meth:`Patcher.apply`.
+
+    Example:
+        >>> import patchcore as pc
+        >>> with pc.apply(plugins=[]) as patcher:  # no installed plugin: nothing but the built-in ones
+        ...     patcher.report().summary()
+        'no patches'
     """
     patcher = Patcher.discover(
         plugins=plugins, enable=enable, disable=disable, strict=strict, patches=patches, count=count

@@ -155,6 +155,17 @@ class Section(NamedTuple):
             If all have ``file`` and ``line``, text and page have one row for each line of the program, and count these
             lines by ``kind``.
         counts: how many patches that the plugin applies itself have which status; summaries have it with their counts.
+
+    Example:
+        >>> import patchcore as pc
+        >>> class Plugin:
+        ...     @pc.hookimpl
+        ...     def report_sections(self):
+        ...         return [pc.Section("Prices", lines=("3 prices were read",), mark="stale prices")]
+        >>> patcher = pc.Patcher()
+        >>> patcher.plugins.add(Plugin(), "demo")
+        >>> patcher.apply().summary()
+        'no patches (stale prices)'
     """
 
     title: str
@@ -175,6 +186,11 @@ class Remark(NamedTuple):
         advice: the step that mends a finding, a sentence without its full stop.
         topic: the subject in one word: the kind of the finding, and the key of ``data`` in JSON.
         data: for programs: a list of dictionaries.
+
+    Example:
+        >>> import patchcore as pc
+        >>> pc.Remark("shop 3 is not tested", finding=True, advice="Install shop 2").finding
+        True
     """
 
     text: str
@@ -201,6 +217,13 @@ class Report(Declaration):
         notes: things to know that belong to no single change, such as values that somebody else put on top of a patch.
         environment: facts about this process: interpreter, process id, rank.
         sections: the sections that plugins add.
+
+    Example:
+        >>> import patchcore as pc
+        >>> with pc.Patcher([pc.Patch("demo.mean", changes=pc.Replace("statistics:mean", min))]) as patcher:
+        ...     report = patcher.report()
+        >>> report["demo.mean"].status, report.summary()
+        ('applied', '1 applied')
     """
 
     patches: tuple[PatchRecord, ...]

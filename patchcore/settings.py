@@ -70,6 +70,15 @@ class Setting(NamedTuple):
             this setting contradicts another one.
         affects_patches: true if the value changes which edits patches make. A lock file then has it, and
             ``patchcore run --locked`` refuses another value.
+
+    Example:
+        >>> import patchcore as pc
+        >>> def positive(value, where, folder):
+        ...     if int(value) < 1:
+        ...         raise pc.SettingsError(f"{where}: must be at least 1, got {value!r}")
+        ...     return int(value)
+        >>> pc.Setting("shop_prices", positive, default=10).key
+        'shop_prices'
     """
 
     key: str
@@ -114,6 +123,12 @@ class Settings(NamedTuple):
         values: the settings of plugins, by key.
         origins: the source of each setting that is not a default.
         given: values of settings of plugins that are not checked yet.
+
+    Example:
+        >>> import patchcore as pc
+        >>> settings = pc.Settings.load(arguments={"on_failure": "raise"}, origin="this script")
+        >>> settings.on_failure
+        'raise'
     """
 
     plugins: Optional[tuple[str, ...]] = None

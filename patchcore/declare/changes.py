@@ -48,6 +48,15 @@ class Skip(Declaration):
 
     Args:
         reason: shown in the plan and in the report.
+
+    Example:
+        >>> import os
+        >>> import patchcore as pc
+        >>> def when():
+        ...     return "SHOP" in os.environ or pc.Skip("there is no shop")
+        >>> patch = pc.Patch("demo.mean", when=when, changes=pc.Replace("statistics:mean", min))
+        >>> [(entry.verdict, entry.reason) for entry in pc.Patcher([patch]).plan()]
+        [('skipped', 'there is no shop')]
     """
 
     reason: str
@@ -57,7 +66,16 @@ class Skip(Declaration):
 
 
 class Literal(Declaration):
-    """Marks a text that is itself the value, and not a target: ``Replace("m:VERSION", Literal("2.0"))``."""
+    """Marks a text that is itself the value, and not a target: ``Replace("m:VERSION", Literal("2.0"))``.
+
+    Example:
+        >>> import string
+        >>> import patchcore as pc
+        >>> patch = pc.Patch("demo.digits", changes=pc.Replace("string:digits", pc.Literal("01")))
+        >>> with pc.Patcher([patch]):
+        ...     string.digits
+        '01'
+    """
 
     value: str
 
@@ -243,6 +261,16 @@ class Replace(SlotChange):
 
     Raises:
         DeclarationError: an argument is malformed.
+
+    Example:
+        >>> import statistics
+        >>> import patchcore as pc
+        >>> patch = pc.Patch("demo.mean", changes=pc.Replace("statistics:mean", min))
+        >>> with pc.Patcher([patch]):
+        ...     statistics.mean([1, 3])
+        1
+        >>> statistics.mean([1, 3])
+        2
     """
 
     replacement: Any
@@ -385,6 +413,16 @@ class Wrap(SlotChange):
 
     Raises:
         DeclarationError: an argument is malformed.
+
+    Example:
+        >>> import statistics
+        >>> import patchcore as pc
+        >>> def rounded(original, data):
+        ...     return round(original(data))
+        >>> patch = pc.Patch("demo.mean", changes=pc.Wrap("statistics:mean", rounded))
+        >>> with pc.Patcher([patch]):
+        ...     statistics.mean([1.0, 3.2])
+        2
     """
 
     wrapper: Any
@@ -440,6 +478,13 @@ class Register(SlotChange):
 
     Raises:
         DeclarationError: an argument is malformed.
+
+    Example:
+        >>> import patchcore as pc
+        >>> class Till:
+        ...     "A model of a shop."
+        >>> pc.Register("shop.registry:MODELS", Till).kind
+        'register'
     """
 
     registry: Target

@@ -53,6 +53,13 @@ class Patch(Declaration):
 
     Raises:
         DeclarationError: an argument is malformed.
+
+    Example:
+        >>> import patchcore as pc
+        >>> price = pc.Replace("shop.prices:price", "fast_shop:price")
+        >>> patch = pc.Patch("shop.price", summary="a faster price", requires="shop>=2", changes=price)
+        >>> print(pc.Patcher([patch]).plan())
+        skipped  shop.price [local code]: requires shop>=2, shop is not installed
     """
 
     name: str
@@ -196,6 +203,16 @@ def patch(
 
     Raises:
         DeclarationError: an argument is malformed or unknown, or what is decorated is no function.
+
+    Example:
+        >>> import statistics
+        >>> import patchcore as pc
+        >>> @pc.patch("statistics:mean")
+        ... def smallest(data):
+        ...     return min(data)
+        >>> with pc.Patcher([smallest]):
+        ...     statistics.mean([1, 3])
+        1
     """
     where = _check_decorator("patch", target, declaration)
     return lambda function: _decorate(
@@ -212,6 +229,16 @@ def wrap(target: Union[str, Target], **declaration: Any) -> Callable[[Callable[.
 
     Raises:
         DeclarationError: an argument is malformed or unknown, or what is decorated is no function.
+
+    Example:
+        >>> import statistics
+        >>> import patchcore as pc
+        >>> @pc.wrap("statistics:mean")
+        ... def doubled(original, data):
+        ...     return 2 * original(data)
+        >>> with pc.Patcher([doubled]):
+        ...     statistics.mean([1, 3])
+        4
     """
     where = _check_decorator("wrap", target, declaration)
     return lambda function: _decorate(function, lambda: Wrap(target, function), where, declaration)

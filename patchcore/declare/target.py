@@ -38,6 +38,11 @@ class Target(NamedTuple):
         module: dotted name of the module, ``""`` for the all-dots form.
         path: attribute names and :class:`Item` keys from the module to the slot. A parsed target has at least one (two
             in the all-dots form); the path is empty if a change edits the import of the module itself.
+
+    Example:
+        >>> import patchcore as pc
+        >>> pc.Target.parse("shop.prices:Till.total")
+        Target(module='shop.prices', path=('Till', 'total'))
     """
 
     module: str

@@ -72,6 +72,12 @@ class Plan(Declaration):
         patches: one entry per patch; a patch that is not applied stands at the place that its order gives it.
         notes: remarks that belong to no single patch.
         ask: returns the remarks of plugins on an entry; by default there are none.
+
+    Example:
+        >>> import patchcore as pc
+        >>> patch = pc.Patch("demo.mean", changes=pc.Replace("statistics:mean", min))
+        >>> pc.Patcher([patch]).plan()["demo.mean"].verdict
+        'apply'
     """
 
     patches: tuple[PlannedPatch, ...]
@@ -152,6 +158,17 @@ class Context(NamedTuple):
         settings: the user's settings.
         plan: the plan that is being applied.
         patcher: the :class:`~patchcore.Patcher` that applies the patch; several may share one plugin.
+
+    Example:
+        >>> import patchcore as pc
+        >>> class Plugin:
+        ...     @pc.hookimpl
+        ...     def before_apply(self, patch, context):
+        ...         return pc.Skip("never") if context.provenance.distribution is None else None
+        >>> patcher = pc.Patcher([pc.Patch("demo.mean", changes=pc.Replace("statistics:mean", min))])
+        >>> patcher.plugins.add(Plugin(), "demo")
+        >>> patcher.plan()["demo.mean"].reason
+        'vetoed by plugin demo: never'
     """
 
     provenance: Provenance

@@ -28,6 +28,15 @@ class Call(Change):
 
     Raises:
         DeclarationError: an argument is malformed.
+
+    Example:
+        >>> import statistics
+        >>> import patchcore as pc
+        >>> def patch_by_hand(module, options):
+        ...     module.mean = min
+        >>> with pc.Patcher([pc.Patch("demo.mean", changes=pc.Call(patch_by_hand, module="statistics"))]):
+        ...     statistics.mean([1, 3])
+        1
     """
 
     func: Any

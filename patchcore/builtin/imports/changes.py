@@ -56,6 +56,12 @@ class StubImport(ImportChange):
 
     Raises:
         DeclarationError: an argument is malformed.
+
+    Example:
+        >>> import patchcore as pc
+        >>> with pc.Patcher([pc.Patch("demo.stub", changes=pc.StubImport("fast_attention"))]):
+        ...     from fast_attention import Attention
+        >>> class Mine(Attention): ...
     """
 
     version: str
@@ -95,6 +101,14 @@ class ReplaceImport(ImportChange):
 
     Raises:
         DeclarationError: an argument is malformed.
+
+    Example:
+        >>> import patchcore as pc
+        >>> change = pc.ReplaceImport("fast_attention", with_={"attend": min})
+        >>> with pc.Patcher([pc.Patch("demo.attention", changes=change)]):
+        ...     import fast_attention
+        ...     fast_attention.attend(1, 3)
+        1
     """
 
     with_: Any
@@ -143,6 +157,13 @@ class InjectImport(SlotChange):
 
     Raises:
         DeclarationError: an argument is malformed.
+
+    Example:
+        >>> import statistics
+        >>> import patchcore as pc
+        >>> with pc.Patcher([pc.Patch("demo.sqrt", changes=pc.InjectImport("math", "sqrt", into="statistics"))]):
+        ...     statistics.sqrt(9)
+        3.0
     """
 
     injected: Target
@@ -200,6 +221,12 @@ class WhileImporting(ImportChange):
 
     Raises:
         DeclarationError: an argument is malformed.
+
+    Example:
+        >>> import patchcore as pc
+        >>> version = pc.Replace("shop:__version__", pc.Literal("2.1"))
+        >>> pc.Patch("demo.version", changes=pc.WhileImporting("till", version)).changes[0].changes == (version,)
+        True
     """
 
     changes: tuple[Change, ...]

@@ -34,6 +34,11 @@ def install_command(*requirements: str) -> str:
 
     Args:
         requirements: as for pip, ``npu-emulator``, ``torch-npu-patches[torch]`` or ``rich>=12``; and options of pip.
+
+    Example:
+        >>> import patchcore as pc
+        >>> pc.install_command("rich>=12").endswith(" -m pip install 'rich>=12'")
+        True
     """
     source = _find_source(requirements)
     return f"{source.before}{_installer()} {_arguments(requirements, source)}{source.after}"

@@ -30,6 +30,13 @@ class Source:
     Attributes:
         name, file, text, lines: the same.
         needs: what the edited code uses: the name under which it finds an object, and the object's target.
+
+    Example:
+        >>> import patchcore as pc
+        >>> source = pc.Source("shop", "shop.py", "price = 3")
+        >>> _ = source.reference("math:sqrt")
+        >>> [str(target) for target in source.needs.values()]
+        ['math:sqrt']
     """
 
     def __init__(self, name: str, file: str, text: str, lines: Sequence[int] = ()) -> None:
@@ -86,6 +93,17 @@ class Rules(Declaration):
 
     Raises:
         DeclarationError: an argument is malformed.
+
+    Example:
+        >>> import ast
+        >>> import patchcore as pc
+        >>> def edit(tree, source):
+        ...     found = [node for node in ast.walk(tree) if getattr(node, "value", None) == "cuda"]
+        ...     for node in found:
+        ...         node.value = "npu"
+        ...     return [node.lineno for node in found]
+        >>> pc.Rules(edit, words=["cuda"]).words
+        ('cuda',)
     """
 
     edit: Callable[[ast.Module, Source], Iterable[int]]
@@ -127,6 +145,11 @@ class Rewrite(Change):
 
     Raises:
         DeclarationError: an argument is malformed.
+
+    Example:
+        >>> import patchcore as pc
+        >>> pc.Patch("shop.devices", changes=pc.Rewrite("shop.*", rules="shop_npu.rules:RULES")).changes[0].kind
+        'rewrite'
     """
 
     modules: str

@@ -25,7 +25,14 @@ DTYPES = ("float64", "float32", "float16", "bfloat16")
 
 
 class Size(Enum):
-    """How large the cases are that a check draws: from the smallest possible to the sizes that models use."""
+    """How large the cases are that a check draws: from the smallest possible to the sizes that models use.
+
+    Example:
+        >>> import random
+        >>> import patchcore as pc
+        >>> 1 <= pc.Size.SMALL.draw(random.Random(0), small=(1, 4), typical=(64, 256)) <= 4
+        True
+    """
 
     SMALL = "small"
     MEDIUM = "medium"
@@ -54,6 +61,11 @@ class Case:
             and so do the parameters of a module.
         reference: called instead of ``call`` for the original if the library has none for the CPU: for example the
             definition of the operator.
+
+    Example:
+        >>> import patchcore as pc
+        >>> pc.Case(sum, [[1, 2]])
+        <Case <built-in function sum>>
     """
 
     def __init__(
@@ -92,6 +104,15 @@ class Check(Declaration):
 
     Raises:
         DeclarationError: an argument is malformed, or ``rtol`` and ``dtypes`` are both given.
+
+    Example:
+        >>> import statistics
+        >>> import patchcore as pc
+        >>> def numbers(rng):
+        ...     return pc.Case(statistics.mean, [[rng.random() for _ in range(3)]])
+        >>> mean = pc.Replace("statistics:mean", statistics.fmean)
+        >>> pc.Patch("demo.mean", changes=mean, checks=pc.Check(numbers, rtol=1e-12)).checks[0].name
+        'numbers'
     """
 
     draw: Any

@@ -1,0 +1,34 @@
+"""The examples in the docstrings of the package run, and everything public that can be called has one."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+
+import patchcore
+
+EXPORTED = {name: getattr(patchcore, name) for name in patchcore.__all__}
+PUBLIC = [name for name, value in EXPORTED.items() if inspect.isroutine(value) or inspect.isclass(value)]
+
+
+def with_examples() -> list[doctest.DocTest]:
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    names = [found.name for found in pkgutil.walk_packages(patchcore.__path__, "patchcore.")]
+    modules = [importlib.import_module(name) for name in names if not name.endswith("__main__")]
+    return [test for module in modules for test in finder.find(module) if test.examples]
+
+
+@pytest.mark.parametrize("example", with_examples(), ids=lambda test: str(test.name))
+def test_examples_run(example: doctest.DocTest) -> None:
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    printed: list[str] = []
+    assert not runner.run(example, out=printed.append).failed, "".join(printed)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_what_is_public_has_an_example(name: str) -> None:
+    assert ">>> " in (inspect.getdoc(EXPORTED[name]) or "")
