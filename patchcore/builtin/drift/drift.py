@@ -17,8 +17,7 @@ from patchcore.builtin.drift.recorded import (
     UNVERSIONED,
     Fingerprint,
     Library,
-    Recorded,
-    file_of,
+    recorded_by,
     version_key,
 )
 from patchcore.declare.changes import SlotChange
@@ -30,7 +29,6 @@ from patchcore.errors import NotShown, PluginError, TargetNotFound, Unseen
 from patchcore.objects.printable import counted
 from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import PlannedPatch
-from patchcore.planning.provenance import Provenance
 from patchcore.report import Remark
 
 if TYPE_CHECKING:
@@ -125,7 +123,6 @@ class Drift:
         self._environment = Environment()
         self._original_of = original_of
         self._known: Optional[Originals] = None
-        self._files: dict[Provenance, Optional[Recorded]] = {}
 
     def of(self, entry: PlannedPatch, *, trusting: bool = False) -> list[Comparison]:
         """Return a comparison for each target of one patch; none if its plugin carries no fingerprints.
@@ -137,7 +134,7 @@ class Drift:
         Raises:
             PluginError: the file cannot be read.
         """
-        recorded = self._recorded(entry.provenance)
+        recorded = recorded_by(entry.provenance)
         if recorded is None:
             return []
         found = []
@@ -187,12 +184,6 @@ class Drift:
 
             self._known = Originals(self._original_of)
         return self._known
-
-    def _recorded(self, provenance: Provenance) -> Optional[Recorded]:
-        if provenance not in self._files:
-            path = file_of(provenance)
-            self._files[provenance] = Recorded.read(path) if path is not None and path.is_file() else None
-        return self._files[provenance]
 
 
 def remarks_on(entry: PlannedPatch, *, thorough: bool) -> list[Remark]:

@@ -7,8 +7,10 @@ versions that have it.
 from __future__ import annotations
 
 import binascii
+import functools
 import os
 import re
+import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +23,17 @@ from patchcore.errors import PluginError, describe_error
 from patchcore.planning.conditions import Environment
 from patchcore.planning.provenance import Provenance
 
-__all__ = ["ABSENT_SOURCE", "UNSEEN", "UNVERSIONED", "Fingerprint", "Library", "Recorded", "file_of", "version_key"]
+__all__ = [
+    "ABSENT_SOURCE",
+    "UNSEEN",
+    "UNVERSIONED",
+    "Fingerprint",
+    "Library",
+    "Recorded",
+    "file_of",
+    "recorded_by",
+    "version_key",
+]
 
 SCHEMA_VERSION = 1
 
@@ -213,6 +225,29 @@ class Recorded:
         if kept_sources:
             whole.append(_block('"sources"', kept_sources, 2))
         return "{\n  " + ",\n  ".join(whole) + "\n}\n"
+
+
+def recorded_by(provenance: Provenance) -> Optional[Recorded]:
+    """Return the fingerprints that a plugin carries, ``None`` where it has no file of them.
+
+    Many patches have one file, which is read again only when it has changed. The result is shared: do not add to it.
+
+    Raises:
+        PluginError: as :meth:`Recorded.read`.
+    """
+    path = file_of(provenance)
+    try:
+        state = None if path is None else path.stat()
+    except OSError:
+        return None
+    if path is None or state is None or not stat.S_ISREG(state.st_mode):
+        return None
+    return _read(path, state.st_mtime_ns, state.st_size, state.st_ino)
+
+
+@functools.lru_cache(maxsize=16)
+def _read(path: Path, *_state: int) -> Recorded:
+    return Recorded.read(path)
 
 
 def file_of(provenance: Provenance) -> Optional[Path]:
