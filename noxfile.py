@@ -67,8 +67,28 @@ CUDA_BUILD_TESTS = (
     "test_transfer_to_npu.py",
     "test_walkthroughs.py",
 )
-# Of the folders, what depends little on the Python: two that run one after the other share its modules out.
+# Of tests/emulated and tests/openmmlab, what takes long and depends little on the Python, numpy and build of torch: the
+# values of operators, the losses of further detectors. A run on a second Python leaves it out.
+ONE_PYTHON_IS_ENOUGH = (
+    "tests/emulated/test_complex.py",
+    "tests/emulated/test_data_loading.py",
+    "tests/emulated/test_distributed.py",
+    "tests/emulated/test_hccl.py",
+    "tests/emulated/test_operators.py",
+    "tests/emulated/test_shared_random.py",
+    "tests/emulated/test_strict_dtypes.py",
+    "tests/openmmlab/test_stock_models.py",
+)
+# Of the folders, what depends little on the Python: two that run one after the other share its modules out. Of
+# tests/hostile, what is about files, texts and plugins, not about the objects of a Python.
 SHARED_TESTS = ("tests/builtin", "tests/plugins", "tests/house")
+SHARED_MODULES = (
+    "test_broken_plugins.py",
+    "test_files.py",
+    "test_reports.py",
+    "test_streams.py",
+    "test_terminal_text.py",
+)
 # Slow tests lie next to each other: whoever has none left takes some from the others.
 STEALING = ("--numprocesses=auto", "--dist=worksteal")
 # pytest has a worker for each core: threads of torch that wait for each other would take the cores of other workers.
@@ -462,6 +482,9 @@ def pins(file: Path) -> list[str]:
 #: The Pythons that share tests out in this run of nox: none unless ``tests`` runs them.
 SHARING: list[str] = []
 
+#: The Pythons whose sessions run a part of their tests in this run of nox: none unless ``other-python`` runs them.
+IN_PART: list[str] = []
+
 
 @with_libraries()
 def tests(session: nox.Session, environment: Environment) -> None:
@@ -517,11 +540,18 @@ def emulated(session: nox.Session, environment: Environment, core: str) -> None:
     """Run tests/emulated on the emulated NPU, which stays to the end of a process; once with each of its cores."""
     if core == "native" and not has_native_core(session, environment):
         session.skip("npu-emulator's compiled core is missing: `python -m npu_emulator build` says what it needs")
-    options = ["tests/emulated", "--emulate-npu", "--numprocesses=auto"]
+    options = ["tests/emulated", "--emulate-npu", "--numprocesses=auto", *left_out(environment)]
     if core == "python":  # what both cores do alike is tested on the faster one
         options += ["-m", "not either_core"]
     env = environment.of_tests(NPU_EMULATOR_CORE=core)
     run_pytest(session, *options, python=environment.python, env=env, name=f"{session.name.partition('(')[0]}-{core}")
+
+
+def left_out(environment: Environment) -> list[str]:
+    """Return the options by which the sessions of a second Python leave out what one Python is enough for."""
+    if environment.libraries.python not in IN_PART:
+        return []
+    return [f"--ignore={module}" for module in ONE_PYTHON_IS_ENOUGH]
 
 
 def has_native_core(session: nox.Session, environment: Environment) -> bool:
@@ -537,7 +567,7 @@ def openmmlab(session: nox.Session, environment: Environment) -> None:
     """Run tests/openmmlab with one major version of mmcv, on the emulator's compiled core where it could be built."""
     if not has_operators(environment):
         session.skip(f"mmcv's operators are not compiled: nox -s {environment.libraries.operators} says what they need")
-    options = ("tests/openmmlab", "--emulate-npu", "--numprocesses=auto")
+    options = ("tests/openmmlab", "--emulate-npu", "--numprocesses=auto", *left_out(environment))
     env = environment.of_tests(NPU_EMULATOR_CORE="auto")
     run_pytest(session, *options, python=environment.python, env=env)
 
@@ -569,7 +599,10 @@ ON_OTHER_PYTHON = ("libraries", "operators", "demo", "emulated(core='native')", 
 
 @nox.session(name="other-python", python=False)
 def other_python(session: nox.Session) -> None:
-    """Run the demo, the emulated NPU and mmcv 2.x on the newest Python that is here besides the one of tests."""
+    """Run the demo, and most tests of the emulated NPU and mmcv 2.x, on the newest Python besides the one of tests.
+
+    ``nox -s tests-3.13`` runs all tests there.
+    """
     if not OTHER_PYTHONS:
         session.skip(f"the real libraries have Python {LIBRARIES_PYTHON} alone here")
     libraries = Libraries(python=OTHER_PYTHONS[0])
@@ -582,6 +615,7 @@ def other_python(session: nox.Session) -> None:
             f"not run on Python {libraries.python}: torch could not be installed for it, see above; nox -s "
             f"{libraries.libraries} tries again"
         )
+    IN_PART.append(libraries.python)
     for name in ON_OTHER_PYTHON:
         session.notify(libraries.named(name))
 
@@ -710,8 +744,9 @@ def core(session: nox.Session) -> None:
 
 def core_tests(version: str) -> list[Path]:
     """Return the modules that the session core runs on a Python: all, unless it shares them out with others."""
-    on_each = modules_in(folder for folder in CORE_TESTS if folder not in SHARED_TESTS)
-    shared = modules_in(SHARED_TESTS)
+    modules = modules_in(folder for folder in CORE_TESTS if folder not in SHARED_TESTS)
+    on_each = [module for module in modules if module.name not in SHARED_MODULES]
+    shared = [module for module in modules if module.name in SHARED_MODULES] + modules_in(SHARED_TESTS)
     return on_each + (shared[SHARING.index(version) :: len(SHARING)] if version in SHARING else shared)
 
 
