@@ -14,7 +14,7 @@ from npu_fixtures import as_after_start  # noqa: F401
 
 HERE = Path(__file__).resolve().parent
 
-#: Modules about processes, about programs and about the interface of torch_npu: which core runs the operators makes no difference.
+#: Modules about processes, programs and the interface of torch_npu: which core runs the operators makes no difference.
 EITHER_CORE = {
     "test_cuda_names",
     "test_data_loading",
