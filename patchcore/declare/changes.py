@@ -98,6 +98,8 @@ class Change(Declaration):
     by_hand = False
     #: True if it writes an entry of a registry: no name holds an entry by value.
     enters_registry = False
+    #: True if another patch may change the slots that it writes without a declared order.
+    shares_slots = False
 
     @property
     def kind(self) -> str:

@@ -231,6 +231,8 @@ class SlotWriter:
             other = layer.owner
             if other is None or other is application or application.patch.stacks_with(other.patch):
                 continue
+            if layer.change.shares_slots:
+                continue
             if any(holder in application.holders for holder in other.holders):
                 raise ConflictError(conflict_message(slot.name + through, other, application))
 

@@ -157,6 +157,8 @@ class Rewrite(Change):
 
     waits = False
     adds = True
+    makes_product = True
+    shares_slots = True
 
     def __init__(self, modules: str, rules: Union[str, Rules]) -> None:
         where = f"Rewrite({modules!r})"

@@ -1,31 +1,33 @@
-"""Editing what a program compiles itself: ``builtins.compile`` while a change of the kind is in force.
+"""Editing the texts that a program compiles itself: ``builtins.compile`` is patched while a ``Rewrite`` is in force.
 
 Programs that run a script for somebody compile its text themselves: pdb, cProfile, coverage, debuggers. So do consoles
-and IPython with what is typed, and configurations that are Python. All of them call ``compile``. The caller decides
-whether a change concerns the text, or the file where the caller runs the script of a user. ``exec`` and ``eval`` of a
-text do not call ``compile``, nor does ``python -c``.
+and IPython with the lines that a user types, and configurations that are Python. All of them call ``compile``. The
+caller decides whether a change concerns the text, or the file where the caller runs the script of a user. ``exec`` and
+``eval`` of a text do not call ``compile``, nor does ``python -c``.
 
-The edited code imports what it uses. A function in it finds that among the builtins if the code is run with locals of
-their own: functions see globals only.
+The edited code imports the objects that it uses. A function in it finds them among the builtins if the code is run with
+separate locals: functions see globals only. A name is there as long as code that uses it exists.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import functools
 import importlib.util
 import linecache
 import sys
+import weakref
 from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any, NamedTuple, Optional, Protocol
 
-from patchcore.builtin.rewrite.compiling import FUTURE, Body, put_imports
+from patchcore.builtin.rewrite.compiling import FUTURE, Body, nested, put_imports
 from patchcore.declare.changes import resolve
 from patchcore.declare.target import Target
 
-__all__ = ["Compiles", "Text", "end", "start"]
+__all__ = ["Compiles", "Text", "TextCodes", "compile_by"]
 
 #: What compiles the scripts, cells and lines of somebody else, by top-level module.
 _RUNNERS = frozenset(
@@ -72,21 +74,20 @@ class Text(NamedTuple):
     optimize: int
 
     def parse(self) -> Body:
-        """Return the tree of the text.
+        """Return the tree of the text; the caller may edit it.
 
         Raises:
             SyntaxError, ValueError, RecursionError: it has none.
         """
         if self.tree is not None:
-            return self.tree
+            return copy.deepcopy(self.tree)
         found: Body = _compile(self.source, self.file, self.mode, self.flags | ast.PyCF_ONLY_AST, True)
         return found
 
-    def compile(self, tree: Body, needs: Mapping[str, Target]) -> CodeType:
-        """Compile an edited tree that uses ``needs``."""
-        vars(builtins).update({name: resolve(target) for name, target in needs.items()})
-        put_imports(tree, needs)
-        code: CodeType = _compile(tree, self.file, self.mode, self.flags, True, self.optimize)
+    def compile(self, tree: Optional[Body] = None) -> CodeType:
+        """Compile an edited tree, or the text as it is."""
+        source = tree if tree is not None else self.tree if self.tree is not None else self.source
+        code: CodeType = _compile(source, self.file, self.mode, self.flags, True, self.optimize)
         return code
 
 
@@ -97,17 +98,79 @@ class Compiles(Protocol):
         """Return the code to run for a text; ``None`` for Python's own."""
 
 
-def start(rewriter: Compiles) -> None:
-    """Have ``rewriter`` compile what the program compiles, until :func:`end`."""
-    builtins.compile = _edited_by(rewriter, builtins.compile)
+class _Part(NamedTuple):
+    """A code that exists, of a text that was edited: that of the text, or of a function in it.
+
+    Args:
+        code: refers to it weakly.
+        text: the text.
+        place: which code of the text it is, in the order of the source.
+    """
+
+    code: weakref.ref[CodeType]
+    text: Text
+    place: int
 
 
-def end() -> None:
-    """Give the program the ``compile`` that it had; not if somebody else has replaced it since."""
-    builtins.compile = getattr(builtins.compile, "original", builtins.compile)
+class TextCodes:
+    """The codes of edited texts that still exist, and the names among the builtins by which they find objects."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, _Part] = {}  # by id of the code
+        self._users: dict[str, set[int]] = {}  # by name among the builtins, the ids of the codes that use it
+
+    def compile(self, text: Text, tree: Body, needs: Mapping[str, Target]) -> CodeType:
+        """Compile the edited tree of ``text``, which uses ``needs``."""
+        found = {name: resolve(target) for name, target in needs.items()}
+        put_imports(tree, needs)
+        code = text.compile(tree)
+        self._add(text, code, found)
+        return code
+
+    def exchanged(self, text_code: Callable[[Text], Optional[CodeType]]) -> dict[int, CodeType]:
+        """Return by ``id`` of a code the one that functions with it should have instead, where that differs.
+
+        Args:
+            text_code: returns the code of a text by the changes in force; ``None`` for Python's own.
+        """
+        texts: dict[int, list[_Part]] = {}
+        for part in list(self._parts.values()):
+            texts.setdefault(id(part.text), []).append(part)
+        found = {}
+        for parts in texts.values():
+            text = parts[0].text
+            made = text_code(text)
+            if made is None:
+                made = text.compile()
+                self._add(text, made, {})
+            order = list(nested(made))
+            for part in parts:
+                old, new = part.code(), order[part.place] if part.place < len(order) else None
+                if old is not None and new is not None and old.co_name == new.co_name and old != new:
+                    found[id(old)] = new
+        return found
+
+    def _add(self, text: Text, code: CodeType, objects: Mapping[str, Any]) -> None:
+        vars(builtins).update(objects)
+        for place, each in enumerate(nested(code)):
+            key = id(each)
+            self._parts[key] = _Part(weakref.ref(each, functools.partial(self._forget, key)), text, place)
+            for name in objects:
+                if name in each.co_names:
+                    self._users.setdefault(name, set()).add(key)
+
+    def _forget(self, key: int, code: object) -> None:
+        self._parts.pop(key, None)
+        for name, users in list(self._users.items()):
+            users.discard(key)
+            if not users:
+                del self._users[name]
+                vars(builtins).pop(name, None)
 
 
-def _edited_by(rewriter: Compiles, original: Callable[..., Any]) -> Callable[..., Any]:
+def compile_by(rewriter: Compiles, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the ``compile`` for programs whose texts ``rewriter`` compiles; it calls ``original`` for others."""
+
     @functools.wraps(_compile)
     def compile(
         source: Any,
@@ -137,7 +200,6 @@ def _edited_by(rewriter: Compiles, original: Callable[..., Any]) -> Callable[...
                     return code
         return original(source, filename, mode, flags, True, optimize, **more)
 
-    compile.original = original  # type: ignore[attr-defined]
     return compile
 
 

@@ -4,10 +4,13 @@ A module that is imported later runs the edited code. In one that is loaded alre
 of the function at its place, and so does the original that a wrapper of another patch has: all functions with one code
 are found, wherever they are. A revert does the same backwards. Codes are compared, not only names and lines: a function
 that did not come from the source as it is now stays as it is.
+
+``builtins.compile`` has a layer for each such change, so that texts which the program compiles itself are edited, too.
 """
 
 from __future__ import annotations
 
+import builtins
 import gc
 import logging
 import sys
@@ -16,13 +19,14 @@ from importlib.machinery import SourceFileLoader
 from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, FunctionType, GeneratorType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
-from patchcore.builtin.rewrite import texts
 from patchcore.builtin.rewrite.changes import Rewrite, Rules
 from patchcore.builtin.rewrite.compiling import Edited, edit, edit_tree, mentions, nested, original_code
-from patchcore.builtin.rewrite.texts import Text
+from patchcore.builtin.rewrite.texts import Text, TextCodes, compile_by
 from patchcore.declare.changes import resolve
+from patchcore.declare.slots import NamespaceSlot, Slot
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.importing import compiles_as_python_does
+from patchcore.engine.journal import Layer
 from patchcore.engine.rebinding import Moves
 from patchcore.errors import DeclarationError, describe_error
 from patchcore.objects.modules import is_initializing, loaded_modules, namespace
@@ -53,6 +57,7 @@ class RewriteWriter:
         with self._engine.journal.lock:
             if not application.in_force or state.control is not None:
                 return
+            self._rewriter.patch_compile(application, state, moves)
             state.control = self._rewriter.begin(application, state, state.change, rules)
         self._rewriter.follow()
 
@@ -101,12 +106,26 @@ class Rewriter:
         self._engine = engine
         self._active: list[_Rewriting] = []
         self._files: dict[str, _File] = {}  # by path
+        self._texts = TextCodes()
+
+    def patch_compile(self, application: Application, state: ChangeState, moves: Moves) -> None:
+        """Lay the layer of a change over ``builtins.compile``, from which the journal takes it out again."""
+        slot = NamespaceSlot(builtins, "compile", "builtins:compile")
+        below = slot.read()
+        layer = Layer(application, state.change, self._compile_over(below, slot), below, self._compile_over)
+        record = self._engine.journal.push(slot, layer)
+        state.wrote(slot.name)
+        moves.add(self._engine.rebinder.moved(state, record, below))
+
+    def _compile_over(self, below: Any, slot: Slot) -> Any:
+        """Return the ``compile`` for a layer: one function does the edits of all changes, whoever made it first."""
+        if any(type(layer.change) is Rewrite for _, layer in self._engine.journal.makers(below)):
+            return below
+        return compile_by(self, below)
 
     def begin(self, application: Application, state: ChangeState, change: Rewrite, rules: Rules) -> _Rewriting:
         """Compile modules by ``rules`` from now on, and return what ends that."""
         begun = _Rewriting(self, application, state, change, rules)
-        if not self._active:
-            texts.start(self)
         self._active = [*self._active, begun]
         self._engine.watch.compile_with(self)
         return begun
@@ -119,7 +138,6 @@ class Rewriter:
         """Compile modules without ``ended``, and give loaded functions the code that they have without it."""
         self._active = [each for each in self._active if each is not ended]
         if not self._active:
-            texts.end()
             self._engine.watch.compile_with(None)
         self._exchange(self._files)
         if not self._active:
@@ -212,7 +230,7 @@ class Rewriter:
                 if found is None:
                     return None
                 tree, source, lines = found
-                code = text.compile(tree, source.needs)
+                code = self._texts.compile(text, tree, source.needs)
             except (SyntaxError, RecursionError):  # Python complains about it in its own way
                 return None
             except Exception as error:
@@ -263,7 +281,7 @@ class Rewriter:
             return edited
 
     def _exchange(self, files: Mapping[str, _File]) -> None:
-        """Give every function with a code of ``files`` the code that belongs there by the changes in force."""
+        """Give every function with a code of ``files``, or of a text, the code that it has by the changes in force."""
         codes: dict[str, dict[CodeType, CodeType]] = {}  # by path: equal codes may come from two files
         needs: dict[str, Mapping[str, Any]] = {}
         for path, file in list(files.items()):
@@ -275,10 +293,14 @@ class Rewriter:
             others = {code: order[place] for code, place in file.places.items() if code != order[place]}
             if others:
                 codes[path] = others
-        if not codes:
+        of_texts = self._texts.exchanged(self.code_of_text)
+        if not codes and not of_texts:
             return
-        for function in _functions({file.module for file in files.values()}):
+        for function in _functions({"__main__", *[file.module for file in files.values()]}):
             old = function.__code__
+            if id(old) in of_texts:
+                function.__code__ = of_texts[id(old)]
+                continue
             new = codes[old.co_filename].get(old) if old.co_filename in codes else None
             if new is not None:
                 files[old.co_filename].meets(old)

@@ -265,7 +265,7 @@ class TestReports:
         importlib.import_module("fruit")
         change = made.report().patches[0].changes[0]
         assert change.reason == "12 lines in 1 module"
-        assert change.slots == ("fruit",)
+        assert change.slots == ("builtins:compile", "fruit")
         notes = made.revert().notes
         assert [note for note in notes if "1 edited line ran when the module was imported; what they did stays" in note]
 

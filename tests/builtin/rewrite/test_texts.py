@@ -6,6 +6,8 @@ import ast
 import builtins
 import code
 import codeop
+import functools
+import gc
 import importlib
 import linecache
 import sys
@@ -18,6 +20,8 @@ import pytest
 from programs import Programs
 
 import patchcore as pc
+from patchcore.builtin.explain.explaining import Explainer
+from patchcore.declare.target import Target
 
 FRUIT = "def fruit():\n    return 'apple'\nfound = fruit()\n"
 
@@ -128,23 +132,112 @@ class TestCompile:
             assert found_in(compiled_by("garden", FRUIT, "a.py", "exec")) == "apple"
             assert patcher.report()["fruit"].status == "failed"
 
+    def test_functions_get_their_own_code_back(self) -> None:
+        space: dict[str, Any] = {}
+        with fruit_patcher():
+            exec(compiled_by("garden", FRUIT, "a.py", "exec"), space)
+            assert space["fruit"]() == "ripe apple"
+        assert space["fruit"]() == "apple"
+        with fruit_patcher():
+            assert space["fruit"]() == "ripe apple"
+
+    def test_functions_keep_the_edits_of_patches_that_stay(self) -> None:
+        second = pc.Rules(edit, words="apple", concerns=here)
+        space: dict[str, Any] = {}
+        with fruit_patcher():
+            with pc.Patcher([pc.Patch("second", [pc.Rewrite("*", second)])], plugins=[]):
+                exec(compiled_by("garden", FRUIT, "a.py", "exec"), space)
+                assert space["fruit"]() == "ripe ripe apple"
+            assert space["fruit"]() == "ripe apple"
+
+    def test_names_leave_the_builtins_with_the_last_code_that_uses_them(self) -> None:
+        before = set(vars(builtins))
+        space: dict[str, Any] = {}
+        with fruit_patcher():
+            compiled = compiled_by("garden", FRUIT, "a.py", "exec")
+        exec(compiled, {}, space)
+        assert space["fruit"]() == "ripe apple"
+        del compiled
+        space.clear()
+        gc.collect()
+        assert set(vars(builtins)) == before
+
+
+def fruit_patcher(*patches: pc.Patch) -> pc.Patcher:
+    return pc.Patcher([pc.Patch("fruit", [pc.Rewrite("*", RULES)]), *patches], plugins=[])
+
+
+def passing_on(original: Any, *arguments: Any, **options: Any) -> Any:
+    return original(*arguments, **options)
+
+
+class TestPatchOfCompile:
+    """``builtins.compile`` has a layer for each ``Rewrite``, with the rules of every other place."""
+
     def test_a_revert_gives_compile_back(self) -> None:
         python = builtins.compile
         with pc.Patcher([pc.Patch(name, [pc.Rewrite("*", RULES)]) for name in "ab"], plugins=[]):
             assert builtins.compile is not python
         assert builtins.compile is python
 
-    def test_a_revert_leaves_the_compile_of_somebody_else(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(builtins, "compile", builtins.compile)
+    @pytest.mark.parametrize("first", [0, 1])
+    def test_patchers_revert_in_any_order(self, first: int) -> None:
+        python = builtins.compile
+        patchers = [pc.Patcher([pc.Patch(name, [pc.Rewrite("*", RULES)])], plugins=[]) for name in "ab"]
+        for patcher in patchers:
+            patcher.apply()
+        patchers.pop(first).revert()
+        assert found_in(compiled_by("garden", FRUIT, "a.py", "exec")) == "ripe apple"
+        assert not patchers.pop().revert().notes
+        assert builtins.compile is python
 
-        def theirs(*arguments: Any, **options: Any) -> Any:
-            return below(*arguments, **options)
+    def test_the_compile_that_other_code_puts_on_top_is_removed(self) -> None:
+        python = builtins.compile
+        patcher = fruit_patcher()
+        patcher.apply()
+        below = builtins.compile
+        builtins.compile = functools.partial(passing_on, below)
+        assert "builtins:compile" in str(patcher.report())
+        notes = patcher.revert().notes
+        assert builtins.compile is python
+        assert [note for note in notes if note.startswith("builtins:compile: other code had put")]
+        assert below("'apple'", "a.py", "eval").co_consts == ("apple",)
 
-        with pc.Patcher([pc.Patch("fruit", [pc.Rewrite("*", RULES)])], plugins=[]):
-            below = builtins.compile
-            builtins.compile = theirs
-        assert builtins.compile is theirs
-        assert found_in(compiled_by("garden", FRUIT, "a.py", "exec")) == "apple"
+    @pytest.mark.parametrize("first", [0, 1])
+    def test_a_patch_of_compile_stacks_with_it(self, first: int) -> None:
+        python = builtins.compile
+        wrap = pc.Patch("wrap", [pc.Wrap("builtins:compile", passing_on)])
+        patchers = [fruit_patcher(), pc.Patcher([wrap], plugins=[])]
+        with fruit_patcher(wrap) as together:
+            assert together.report().patches[1].status == "applied"
+        for patcher in (patchers[first], patchers[1 - first]):
+            patcher.apply()
+        assert found_in(compiled_by("garden", FRUIT, "a.py", "exec")) == ("ripe apple" if first else "apple")
+        patchers.pop(first).revert()
+        found = found_in(compiled_by("garden", FRUIT, "a.py", "exec"))
+        assert found == ("apple" if first == 0 else "ripe apple")
+        patchers.pop().revert()
+        assert builtins.compile is python
+
+    def test_names_that_hold_it_follow(self) -> None:
+        python = builtins.compile
+        module = sys.modules["compile_by_value"] = type(sys)("compile_by_value")
+        module.compile = python  # type: ignore[attr-defined]
+        try:
+            with fruit_patcher():
+                assert module.compile is builtins.compile
+                module.later = builtins.compile  # type: ignore[attr-defined]
+            assert module.compile is module.later is python
+        finally:
+            del sys.modules["compile_by_value"]
+
+    def test_explain_shows_it(self) -> None:
+        patcher = fruit_patcher()
+        plan = patcher.plan()
+        with patcher:
+            explained = Explainer(patcher, plan, {}).target(Target.parse("builtins:compile").pin())
+        assert [layer.patch for layer in explained.layers] == ["fruit"]
+        assert [change.patch for change in explained.changes] == ["fruit"]
 
 
 def test_a_module_in_an_archive(applied: pc.Patcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
