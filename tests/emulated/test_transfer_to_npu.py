@@ -973,6 +973,18 @@ class TestMemoryHistory:
         assert (tmp_path / "snapshot.pickle").stat().st_size
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_a_forked_process_that_cannot_use_the_npu_says_so(layer: pc.Patcher) -> None:
+    """Launchers of accelerate and Lightning refuse to go on there."""
+    torch.cuda.init()
+    assert not torch.cuda._is_in_bad_fork()
+    assert not torch._C._cuda_isInBadFork()
+    child = os.fork()
+    if not child:
+        os._exit(10 * torch.cuda._is_in_bad_fork() + torch._C._cuda_isInBadFork())
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 11
+
+
 class TestVisibleDevices:
     """In processes of their own: the devices are counted at the end of the import of torch."""
 

@@ -65,7 +65,7 @@ def advise(name: str, command: str) -> Optional[str]:
 
 @pc.hookimpl(optionalhook=True)  # of the built-in plugin run, which may be left out
 def process_patched(patcher: pc.Patcher) -> None:
-    """Watch for code of the program that compares with ``"cuda"`` and cannot be edited, if such code is edited."""
+    """Add the hook that keeps comparisons with ``"cuda"`` in code that cannot be edited, if the program is edited."""
     if any(entry.patch is CUDA_NAMES[0] and entry.verdict == "apply" for entry in patcher.applied_plan or ()):
         unedited.start()
 

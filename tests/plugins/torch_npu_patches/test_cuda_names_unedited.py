@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+import patchcore as pc
 from torch_npu_patches.cuda_names import lines, reporting, unedited
+from torch_npu_patches.cuda_names.patches import CUDA_NAMES
 
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unedited, "_kept", {})
+    monkeypatch.setattr(unedited, "is_on", True)
     monkeypatch.setattr(lines, "LINES", [])
     monkeypatch.setattr(lines, "_numbers", {})
 
@@ -79,6 +82,15 @@ def test_other_events_and_other_codes() -> None:
     unedited._audit("compile", ("d == 'cuda'", "x"))
     unedited._audit("exec", (None,))
     assert unedited.comparisons() == []
+
+
+def test_nothing_is_kept_while_the_patch_is_not_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unedited, "is_on", False)
+    (change,) = [each for each in CUDA_NAMES[0].changes if str(each.target).endswith("unedited:is_on")]
+    assert run("d == 'cuda'") == []
+    with pc.Patcher([pc.Patch("names", [change])], plugins=[]):
+        assert len(run("d == 'cuda'")) == 1
+    assert len(run("d != 'cuda'")) == 1
 
 
 def test_lines_that_are_known_are_not_missed() -> None:

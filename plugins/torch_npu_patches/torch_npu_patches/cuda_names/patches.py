@@ -44,6 +44,7 @@ _NAMES = layer_patch(
     [
         pc.Rewrite("*", "torch_npu_patches.cuda_names:PROGRAM"),
         Adapt("torch:jit.frontend.parse_def", make_parse_def),
+        pc.Replace("torch_npu_patches.cuda_names.unedited:is_on", True),
     ],
     'lines of the program that compare with "cuda" hold for the NPU, too',
     after=f"{PREFIX}.factory",

@@ -56,6 +56,7 @@ def changes(group: str) -> list[Change]:
     for cuda, npu_name in tables.CUDA_RENAMED.items():
         found.append(_counted(group, f"torch:cuda.{cuda}", pc.Target.parse(f"torch_npu:npu.{npu_name}"), ()))
     found += (Adapt(f"torch:_C.{name}", make, create=True) for name, make in _MEMORY.items())
+    found += (_of_bad_fork("cuda._is_in_bad_fork"), _of_bad_fork("_C._cuda_isInBadFork", create=True))
     found.append(_adapted("torch:cuda.get_device_capability", "npu.get_device_capability", _never_none(group)))
     found.append(_adapted("torch:cuda.get_device_properties", "npu.get_device_properties", _with_numbers(group)))
     found.append(Adapt("torch:cuda.default_generators", _make_default_generators))
@@ -150,6 +151,23 @@ _MEMORY = {
     "_cuda_record_memory_history": _make_record_memory_history,
     "_cuda_record_memory_history_legacy": _make_record_memory_history_legacy,
 }
+
+
+def _of_bad_fork(path: str, *, create: bool = False) -> Adapt:
+    """Return the change of a function by which torch and launchers find out whether a forked process may use devices.
+
+    Lightning calls the function of torch.cuda, accelerate that of torch._C, which only a torch with CUDA has.
+    """
+
+    def make(original: Any) -> Any:
+        found = counterpart(pc.Target.parse("torch_npu:npu._is_in_bad_fork"))
+
+        def is_in_bad_fork() -> bool:
+            return bool(found())
+
+        return found if isinstance(found, pc.Skip) else is_in_bad_fork
+
+    return Adapt(f"torch:{path}", make, create=create)
 
 
 def _counted(group: str, target: str, npu: pc.Target, arguments: tuple[Argument, ...]) -> Adapt:
