@@ -7,7 +7,7 @@ from typing import Any
 
 import patchcore as pc
 from torch_npu_patches.cuda_names import editing, listing, running, scope
-from torch_npu_patches.transfer_to_npu.changes import Adapt
+from torch_npu_patches.transfer_to_npu.changes import Adapt, Answer
 from torch_npu_patches.transfer_to_npu.groups import PREFIX, layer_patch
 from torch_npu_patches.transfer_to_npu.scripting import written_anew
 
@@ -44,7 +44,7 @@ _NAMES = layer_patch(
     [
         pc.Rewrite("*", "torch_npu_patches.cuda_names:PROGRAM"),
         Adapt("torch:jit.frontend.parse_def", make_parse_def),
-        pc.Replace("torch_npu_patches.cuda_names.unedited:is_on", True),
+        Answer("torch_npu_patches.cuda_names.unedited:is_on", True),
     ],
     'lines of the program that compare with "cuda" hold for the NPU, too',
     after=f"{PREFIX}.factory",

@@ -10,7 +10,7 @@ import patchcore as pc
 from patchcore.plugin import Change
 from torch_npu_patches.transfer_to_npu import audit, tables
 from torch_npu_patches.transfer_to_npu.audit import Place
-from torch_npu_patches.transfer_to_npu.changes import Adapt, Count, Counterpart, counterpart
+from torch_npu_patches.transfer_to_npu.changes import Adapt, Count, Counterpart, Extend, counterpart
 from torch_npu_patches.transfer_to_npu.devices import NPU, npu_activities
 from torch_npu_patches.transfer_to_npu.wrappers import (
     Argument,
@@ -153,7 +153,7 @@ _MEMORY = {
 }
 
 
-def _of_bad_fork(path: str, *, create: bool = False) -> Adapt:
+def _of_bad_fork(path: str, *, create: bool = False) -> Extend:
     """Return the change of a function by which torch and launchers find out whether a forked process may use devices.
 
     Lightning calls the function of torch.cuda, accelerate that of torch._C, which only a torch with CUDA has.
@@ -167,7 +167,7 @@ def _of_bad_fork(path: str, *, create: bool = False) -> Adapt:
 
         return found if isinstance(found, pc.Skip) else is_in_bad_fork
 
-    return Adapt(f"torch:{path}", make, create=create)
+    return Extend(f"torch:{path}", make, create=create)
 
 
 def _counted(group: str, target: str, npu: pc.Target, arguments: tuple[Argument, ...]) -> Adapt:
