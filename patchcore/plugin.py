@@ -14,33 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from patchcore.builtin.call.snapshot import Snapshot as Snapshot
-    from patchcore.builtin.command_line import print_problems as print_problems
     from patchcore.builtin.doctor.probe import PATIENCE as PATIENCE
     from patchcore.builtin.doctor.probe import PYTHON as PYTHON
     from patchcore.builtin.doctor.probe import Probe as Probe
     from patchcore.builtin.doctor.probe import Sight as Sight
     from patchcore.builtin.doctor.probe import in_python as in_python
     from patchcore.builtin.doctor.probe import look as look
-    from patchcore.builtin.files import UntrustedPath as UntrustedPath
-    from patchcore.builtin.files import append as append
-    from patchcore.builtin.files import private_folder as private_folder
-    from patchcore.builtin.files import refuse_shared as refuse_shared
-    from patchcore.builtin.files import user_cache as user_cache
-    from patchcore.builtin.files import write_whole as write_whole
     from patchcore.builtin.html import TablesPage as TablesPage
     from patchcore.builtin.html import TextTable as TextTable
     from patchcore.builtin.html import need_jinja as need_jinja
     from patchcore.builtin.imports.stubs import StubModule as StubModule
-    from patchcore.builtin.manifest import compare as compare
     from patchcore.builtin.new.about import About as About
     from patchcore.builtin.new.names import Names as Names
     from patchcore.builtin.new.source import PluginSource as PluginSource
     from patchcore.builtin.new.source import Table as Table
     from patchcore.builtin.new.templates import package_docstring as package_docstring
     from patchcore.builtin.new.templates import pyproject as pyproject
-    from patchcore.builtin.progress import progress as progress
-    from patchcore.builtin.rows import print_table as print_table
-    from patchcore.builtin.rows import print_text as print_text
     from patchcore.builtin.run.activation import RunError as RunError
     from patchcore.builtin.run.activation import active as active
     from patchcore.builtin.run.compat import Compat as Compat
@@ -53,7 +42,18 @@ if TYPE_CHECKING:
     from patchcore.builtin.run.session import Session as Session
     from patchcore.builtin.run.timeline import COMPARED as COMPARED
     from patchcore.builtin.run.timeline import TIMELINE as TIMELINE
-    from patchcore.builtin.sources import parse as parse
+    from patchcore.builtin.shared.command_line import print_problems as print_problems
+    from patchcore.builtin.shared.files import UntrustedPath as UntrustedPath
+    from patchcore.builtin.shared.files import append as append
+    from patchcore.builtin.shared.files import private_folder as private_folder
+    from patchcore.builtin.shared.files import refuse_shared as refuse_shared
+    from patchcore.builtin.shared.files import user_cache as user_cache
+    from patchcore.builtin.shared.files import write_whole as write_whole
+    from patchcore.builtin.shared.manifest import compare as compare
+    from patchcore.builtin.shared.progress import progress as progress
+    from patchcore.builtin.shared.rows import print_table as print_table
+    from patchcore.builtin.shared.rows import print_text as print_text
+    from patchcore.builtin.shared.sources import parse as parse
     from patchcore.builtin.verify.framework import CPU as CPU
     from patchcore.builtin.verify.framework import GRADIENT as GRADIENT
     from patchcore.builtin.verify.framework import Execution as Execution
@@ -178,7 +178,7 @@ _NAMES = {
     "patchcore.objects.private_names": ("reader",),
     "patchcore.builtin.call.snapshot": ("Snapshot",),
     "patchcore.builtin.imports.stubs": ("StubModule",),
-    "patchcore.builtin.sources": ("parse",),
+    "patchcore.builtin.shared.sources": ("parse",),
     "patchcore.stdlib": ("add_own",),
     # Plans, plugins, settings and reports, as hooks get and return them
     "patchcore.planning.plan": ("Candidate", "PlannedPatch", "select"),
@@ -195,10 +195,10 @@ _NAMES = {
     "patchcore.errors": ("describe_error", "did_you_mean"),
     "patchcore.objects.printable": ("counted",),
     "patchcore.stderr": ("say",),
-    "patchcore.builtin.command_line": ("print_problems",),
-    "patchcore.builtin.rows": ("print_table", "print_text"),
-    "patchcore.builtin.progress": ("progress",),
-    "patchcore.builtin.files": (
+    "patchcore.builtin.shared.command_line": ("print_problems",),
+    "patchcore.builtin.shared.rows": ("print_table", "print_text"),
+    "patchcore.builtin.shared.progress": ("progress",),
+    "patchcore.builtin.shared.files": (
         "UntrustedPath",
         "append",
         "private_folder",
@@ -207,7 +207,7 @@ _NAMES = {
         "write_whole",
     ),
     "patchcore.builtin.html": ("TablesPage", "TextTable", "need_jinja"),
-    "patchcore.builtin.manifest": ("compare",),
+    "patchcore.builtin.shared.manifest": ("compare",),
     # Hooks of built-in plugins: run, doctor, verify, new
     "patchcore.process": ("decimal", "process_rank", "rank_variable"),
     "patchcore.builtin.run.activation": ("RunError", "active"),

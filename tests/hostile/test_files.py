@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from patchcore.builtin import files
-from patchcore.builtin.files import UntrustedPath, append, private_folder, refuse_shared, user_cache, write_whole
+from patchcore.builtin.shared import files
+from patchcore.builtin.shared.files import UntrustedPath, append, private_folder, refuse_shared, user_cache, write_whole
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs owners and permissions of POSIX")
 
@@ -216,8 +216,8 @@ class TestAppend:
 
 #: Calls that write a file some other way, by module and function, and why that is safe.
 OTHER_WAYS = {
-    ("patchcore/builtin/files.py", "write_whole"): "the way itself",
-    ("patchcore/builtin/files.py", "append"): "the way itself",
+    ("patchcore/builtin/shared/files.py", "write_whole"): "the way itself",
+    ("patchcore/builtin/shared/files.py", "append"): "the way itself",
     ("patchcore/cli/__init__.py", "_write_no_more"): "opens os.devnull",
     ("patchcore/cli/__init__.py", "streams_that_take_any_text"): "opens os.devnull",
     ("plugins/npu_graph/npu_graph/c/toolchain.py", "_accepts"): "in a new folder with a name that cannot be guessed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from patchcore.builtin import examples
+from patchcore.builtin.shared import examples
 from patchcore.hookspecs import hookimpl
 
 if TYPE_CHECKING:

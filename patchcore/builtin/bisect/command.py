@@ -9,13 +9,13 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
-from patchcore.builtin import command_line, examples
 from patchcore.builtin.bisect.bisection import Search, dependencies
 from patchcore.builtin.bisect.trials import Oracle, Trial, Trials
-from patchcore.builtin.command_line import print_problems
-from patchcore.builtin.progress import progress
 from patchcore.builtin.run import command as run
 from patchcore.builtin.run.program import find_command
+from patchcore.builtin.shared import command_line, examples
+from patchcore.builtin.shared.command_line import print_problems
+from patchcore.builtin.shared.progress import progress
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.errors import SettingsError

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from patchcore.builtin.check.coverage import Coverage, cover, is_disabled
-from patchcore.builtin.command_line import advise_on_modules
 from patchcore.builtin.drift.definitions import reading_once
 from patchcore.builtin.drift.drift import KINDS, fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.imports.changes import ReplaceImport, StubImport
-from patchcore.builtin.rows import print_table, print_text
+from patchcore.builtin.shared.command_line import advise_on_modules
+from patchcore.builtin.shared.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.declare.patch import ANY

@@ -16,8 +16,8 @@ from typing import Any
 from patchcore import __version__
 from patchcore.builtin.check import command as check
 from patchcore.builtin.doctor.probe import UNPATCHED
-from patchcore.builtin.rows import print_table
 from patchcore.builtin.run.session import Session
+from patchcore.builtin.shared.rows import print_table
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.errors import PatchError

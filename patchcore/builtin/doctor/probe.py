@@ -15,7 +15,7 @@ from functools import partial
 from typing import Callable, NamedTuple, Optional
 
 import patchcore_startup
-from patchcore.builtin.manifest import digest, make_manifest
+from patchcore.builtin.shared.manifest import digest, make_manifest
 from patchcore.errors import describe_error
 
 __all__ = ["PATCHED", "PATIENCE", "PYTHON", "UNPATCHED", "UNREACHABLE", "Probe", "Sight", "in_python", "look", "main"]

@@ -18,7 +18,7 @@ from importlib.util import decode_source
 from typing import Any, NamedTuple, Optional, Union
 
 from patchcore.builtin.drift.syntax import FunctionNode
-from patchcore.builtin.sources import parse
+from patchcore.builtin.shared.sources import parse
 from patchcore.declare.target import Item, Step, Target
 from patchcore.errors import NotShown, TargetNotFound, Unseen, did_you_mean
 from patchcore.objects.modules import StubSpec, found_spec, namespace, submodule_names

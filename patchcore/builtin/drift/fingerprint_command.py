@@ -8,11 +8,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from patchcore.builtin.command_line import print_problems
 from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.drift.recorded import UNSEEN, Fingerprint, Library, Recorded, file_of
-from patchcore.builtin.rows import print_table, print_text
+from patchcore.builtin.shared.command_line import print_problems
+from patchcore.builtin.shared.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json
 from patchcore.errors import UnknownName, Unseen, describe_error

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from patchcore.builtin.command_line import print_problems
 from patchcore.builtin.drift.lockfile import FILE, differences, find_lock, make_lock, settings_to_lock, write_lock
-from patchcore.builtin.rows import print_table, print_text
+from patchcore.builtin.shared.command_line import print_problems
+from patchcore.builtin.shared.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.errors import PluginError

@@ -19,8 +19,8 @@ import msgspec
 
 from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
-from patchcore.builtin.files import write_whole
-from patchcore.builtin.manifest import (
+from patchcore.builtin.shared.files import write_whole
+from patchcore.builtin.shared.manifest import (
     Difference,
     Manifest,
     as_text,

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Optional
 
-from patchcore.builtin.files import write_whole
+from patchcore.builtin.shared.files import write_whole
 from patchcore.declare.target import Target
 from patchcore.errors import PluginError, describe_error
 from patchcore.planning.conditions import Environment

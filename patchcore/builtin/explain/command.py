@@ -12,10 +12,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Optional
 
-from patchcore.builtin.command_line import describe_problems, print_problems
 from patchcore.builtin.explain.explaining import Explainer
 from patchcore.builtin.explain.explanation import PatchExplanation, TargetExplanation
-from patchcore.builtin.rows import STYLES, print_text
+from patchcore.builtin.shared.command_line import describe_problems, print_problems
+from patchcore.builtin.shared.rows import STYLES, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.declare.target import Target

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
-from patchcore.builtin.command_line import describe_problems, print_problems
-from patchcore.builtin.rows import print_counts, print_rows, print_text
+from patchcore.builtin.shared.command_line import describe_problems, print_problems
+from patchcore.builtin.shared.rows import print_counts, print_rows, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
 from patchcore.objects.printable import counted

@@ -12,7 +12,7 @@ from patchcore.builtin.new.about import DEFAULT_LICENSE, About, find_about
 from patchcore.builtin.new.names import Names
 from patchcore.builtin.new.project import example_project, new_folder, write_project
 from patchcore.builtin.new.source import PluginSource, Table
-from patchcore.builtin.rows import print_table
+from patchcore.builtin.shared.rows import print_table
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.declare.changes import Skip

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from patchcore.builtin.files import write_whole
 from patchcore.builtin.new import templates
 from patchcore.builtin.new.about import About
 from patchcore.builtin.new.names import Names
+from patchcore.builtin.shared.files import write_whole
 from patchcore.errors import SettingsError
 
 __all__ = ["example_project", "new_folder", "write_project"]

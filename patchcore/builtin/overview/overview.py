@@ -7,7 +7,7 @@ from typing import Any
 
 from patchcore.builtin.install.command import install_command
 from patchcore.builtin.install.distributions import known_distributions
-from patchcore.builtin.rows import print_rows
+from patchcore.builtin.shared.rows import print_rows
 from patchcore.cli.output import print_line
 
 __all__ = ["GROUPS", "show"]

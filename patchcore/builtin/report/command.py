@@ -15,7 +15,7 @@ from patchcore.builtin.report.merge import Process, findings, read_reports, some
 from patchcore.builtin.report.pending import count_pending
 from patchcore.builtin.report.sections import PluginSection, plugin_sections
 from patchcore.builtin.report.words import who
-from patchcore.builtin.rows import print_table, print_text
+from patchcore.builtin.shared.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json
 from patchcore.errors import SettingsError, did_you_mean

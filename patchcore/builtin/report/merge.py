@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from patchcore.builtin.manifest import compare
 from patchcore.builtin.run.process_report import FILES, OTHERS
 from patchcore.builtin.run.report_file import Malformed, read_report
 from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER
+from patchcore.builtin.shared.manifest import compare
 from patchcore.errors import SettingsError, describe_error
 from patchcore.objects.printable import printable
 from patchcore.report import FAILED, SKIPPED

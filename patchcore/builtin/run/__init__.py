@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from patchcore.builtin import examples
+from patchcore.builtin.shared import examples
 from patchcore.hookspecs import hookimpl
 
 if TYPE_CHECKING:

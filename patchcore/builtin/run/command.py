@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
-from patchcore.builtin import command_line, examples
 from patchcore.builtin.run.compat import chosen_compat
 from patchcore.builtin.run.verbosity import QUIET
+from patchcore.builtin.shared import command_line, examples
 from patchcore.cli import options as shared
 from patchcore.errors import PatchcoreError, PatchError, SettingsError
 from patchcore.patcher import Patcher

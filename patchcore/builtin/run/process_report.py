@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 import patchcore as pc
-from patchcore.builtin.files import append, write_whole
 from patchcore.builtin.run.advice import advise_at_the_end
 from patchcore.builtin.run.news import news_of
 from patchcore.builtin.run.roles import LAUNCHER, WORKER, present_role
 from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import TIMELINE
 from patchcore.builtin.run.verbosity import QUIET
+from patchcore.builtin.shared.files import append, write_whole
 from patchcore.engine.engine import ENGINE
 from patchcore.patcher import PATCHERS, Patcher
 from patchcore.planning.plan import Plan
@@ -29,7 +29,7 @@ from patchcore.stderr import say
 from patchcore.stdlib import loaded
 
 if TYPE_CHECKING:
-    from patchcore.builtin.manifest import Manifest
+    from patchcore.builtin.shared.manifest import Manifest
 
 __all__ = ["FILES", "OTHERS", "ProcessReport"]
 
@@ -93,7 +93,7 @@ class ProcessReport:
 
     def _describe_manifest(self) -> tuple[Manifest, str, str]:
         """Return the manifest, its digest and its JSON."""
-        from patchcore.builtin.manifest import digest, make_manifest  # for those who want reports
+        from patchcore.builtin.shared.manifest import digest, make_manifest  # for those who want reports
         from patchcore.stdlib import json
 
         plan = self._patcher.applied_plan

@@ -17,9 +17,9 @@ import msgspec
 
 from patchcore import __version__
 from patchcore.builtin.explain.layers import TargetRecord
-from patchcore.builtin.manifest import Manifest
 from patchcore.builtin.run.news import add_news, news_of
 from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER
+from patchcore.builtin.shared.manifest import Manifest
 from patchcore.objects.printable import printable
 from patchcore.process import MOST_RANKS
 from patchcore.report import (

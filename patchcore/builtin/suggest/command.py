@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from patchcore.builtin.command_line import describe_problems, print_problems
 from patchcore.builtin.install.command import install_command
 from patchcore.builtin.install.distributions import known_distributions
-from patchcore.builtin.rows import print_rows, print_text
+from patchcore.builtin.shared.command_line import describe_problems, print_problems
+from patchcore.builtin.shared.rows import print_rows, print_text
 from patchcore.builtin.suggest.imports import Imports, find_imports
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from patchcore.builtin.sources import parse
+from patchcore.builtin.shared.sources import parse
 
 __all__ = ["Imports", "find_imports"]
 

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
-from patchcore.builtin import command_line, examples
-from patchcore.builtin.command_line import print_problems
-from patchcore.builtin.progress import progress
-from patchcore.builtin.rows import print_text
+from patchcore.builtin.shared import command_line, examples
+from patchcore.builtin.shared.command_line import print_problems
+from patchcore.builtin.shared.progress import progress
+from patchcore.builtin.shared.rows import print_text
 from patchcore.builtin.verify.check import DTYPES, Check, Size
 from patchcore.builtin.verify.output import describe, print_results
 from patchcore.builtin.verify.verify import CheckResult, framework_of, verify

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
-from patchcore.builtin.rows import print_table, print_text
+from patchcore.builtin.shared.rows import print_table, print_text
 from patchcore.builtin.verify.speed import Speed
 from patchcore.builtin.verify.verify import AGREES, DIFFERS, CheckResult, Measurement
 from patchcore.report import SKIPPED

@@ -405,7 +405,7 @@ class TestCommand:
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-        monkeypatch.setattr("patchcore.builtin.progress.AFTER", 0.0)
+        monkeypatch.setattr("patchcore.builtin.shared.progress.AFTER", 0.0)
         monkeypatch.setenv("FORCE_COLOR", "1")
         monkeypatch.setenv("TERM", "xterm")
         main(["verify", "lib.sized", "--device", "cpu", "--rounds", "20"])

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reports import LABEL, PRICE, SHOP, patcher
 
-from patchcore.builtin.manifest import digest, make_manifest
+from patchcore.builtin.shared.manifest import digest, make_manifest
 from patchcore_torch.ranks.agreement import compare_ranks
 
 Manifest = Mapping[str, Any]

@@ -15,10 +15,10 @@ from reports import LABEL, PRICE, SHOP, patcher
 from test_agreement import MemoryStore
 
 import patchcore as pc
-from patchcore.builtin.manifest import make_manifest
 from patchcore.builtin.run.process_report import ProcessReport
 from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import COMPARED, TIMELINE
+from patchcore.builtin.shared.manifest import make_manifest
 from patchcore.engine.engine import ENGINE
 from patchcore.settings import Settings
 from patchcore_torch.ranks.comparing import compare_when_grouped

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Optional
 
-from patchcore.builtin.files import write_whole
 from patchcore.builtin.html import PageSection, render
 from patchcore.builtin.report.compare import compare
 from patchcore.builtin.report.html.timeline import timeline_of
@@ -19,6 +18,7 @@ from patchcore.builtin.report.model import STATUSES, Run, origin_of, view_of
 from patchcore.builtin.report.sections import plugin_sections
 from patchcore.builtin.report.words import clock, duration, span
 from patchcore.builtin.run.roles import RANK
+from patchcore.builtin.shared.files import write_whole
 from patchcore.errors import SettingsError
 from patchcore.objects.printable import counted
 from patchcore.report import FAILED

@@ -18,7 +18,7 @@ from reports import LABEL, PRICE, SHOP, new, patcher
 
 import patchcore as pc
 from patchcore import __version__
-from patchcore.builtin.manifest import Difference, compare, digest, make_manifest
+from patchcore.builtin.shared.manifest import Difference, compare, digest, make_manifest
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_metadata_of_all_distributions_is_not_read_for_a_library_that_is_absent(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("patchcore.builtin.manifest.version_of_provider", asked.append)
+    monkeypatch.setattr("patchcore.builtin.shared.manifest.version_of_provider", asked.append)
     made = manifest(PRICE, PRICE.evolve(name="tax.rate", changes=[pc.Replace("tax:rate", new)]))
     assert made["libraries"] == {"shop": None, "tax": None}
     assert asked == ["shop"]
@@ -128,7 +128,7 @@ def test_it_is_the_same_in_every_process(folder: Path, run_python: Any, monkeypa
         import sys
         sys.path.insert(0, {helpers!r})
         from reports import *
-        from patchcore.builtin.manifest import *
+        from patchcore.builtin.shared.manifest import *
         options = {{"names": ("a", "b"), "table": {{"b": 1, "a": None}}, "f": 0.1, "text": "x"}}
         print(digest(make_manifest(patcher(PRICE.evolve(options=options), LABEL).plan())))
     """

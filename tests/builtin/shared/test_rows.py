@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchcore.builtin.rows import print_rows, print_table, print_text
+from patchcore.builtin.shared.rows import print_rows, print_table, print_text
 
 WIDTH = 80
 TARGET = "mmcv.ops.multi_scale_deform_attn:MultiScaleDeformableAttnFunction.backward"

@@ -10,11 +10,11 @@ import textwrap
 import pytest
 from terminal import read_terminal
 
-from patchcore.builtin.progress import progress
+from patchcore.builtin.shared.progress import progress
 
 HEAD = """
 import sys, threading, time
-from patchcore.builtin import progress as module
+from patchcore.builtin.shared import progress as module
 module.AFTER = {after}
 def wait_until_shown(bar):
     while not bar._bar.live.is_started:

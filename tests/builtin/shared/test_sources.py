@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from patchcore.builtin.sources import parse
+from patchcore.builtin.shared.sources import parse
 
 
 @pytest.mark.parametrize("source", ['x = "\\d"\n', b'x = "\\d"\n', "1 is 1\n"])

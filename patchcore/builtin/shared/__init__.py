@@ -1,0 +1,1 @@
+"""Helpers of several built-in plugins: options, output, files and manifests."""
