@@ -37,7 +37,7 @@ except ImportError:  # not a POSIX system
 Log = Callable[[str], None]
 
 # Of this checkout, whether or not patchcore and what it needs are installed.
-_FILES = Path(__file__).resolve().parent.parent / "patchcore" / "builtin" / "files.py"
+_FILES = Path(__file__).resolve().parent.parent / "patchcore" / "builtin" / "shared" / "files.py"
 _spec = importlib.util.spec_from_file_location("files", _FILES)
 files = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(files)
