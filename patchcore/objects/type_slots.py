@@ -22,7 +22,7 @@ import sys
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple, Optional
 
-from patchcore.objects.modules import class_namespace, mro
+from patchcore.objects.modules import class_namespace, is_class, mro
 
 try:
     import ctypes
@@ -167,7 +167,13 @@ def _base(cls: type) -> Optional[type]:
 
 
 def _slot(cls: type, position: Position) -> Optional[Any]:
-    """Return the pointer of a slot of ``cls``; ``None`` where the class has no such table."""
+    """Return the pointer of a slot of ``cls``; ``None`` where the class has no such table.
+
+    Raises:
+        TypeError: it is no class, and its memory is laid out in another way.
+    """
+    if not is_class(cls):
+        raise TypeError(f"{cls!r} is no class")
     start: Optional[int] = id(cls) + _MEMBERS
     if position.table is not None:
         start = ctypes.c_void_p.from_address(id(cls) + _MEMBERS + position.table * _POINTER).value

@@ -81,3 +81,11 @@ def test_a_class_that_is_a_sequence_stays_one() -> None:
         assert is_sequence(Rows())
     assert is_sequence(Rows())
     assert Rows()[3] == 3
+
+
+@pytest.mark.parametrize("thing", [object(), Alias(list, (T,)), sys], ids=["object", "alias", "module"])
+def test_the_memory_of_what_is_no_class_is_left_alone(thing: Any) -> None:
+    with pytest.raises(TypeError, match="is no class"):
+        type_slots.read_slot(thing, type_slots.HASH)
+    with pytest.raises(TypeError, match="is no class"):
+        type_slots.write_slot(thing, type_slots.HASH, 0)

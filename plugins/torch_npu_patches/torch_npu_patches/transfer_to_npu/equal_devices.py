@@ -88,6 +88,8 @@ class EqualDevices(SlotChange):
         return comparing_as_npu
 
     def find_slot(self, target: pc.Target, module: Any) -> Slot:
+        if not issubclass(type(module.device), type):  # a test has put something else there, or in place of torch
+            raise pc.TargetError(f"{target} is no class, but an object of {type(module.device).__name__}")
         return _Comparing(module.device, "comparison", f"{target}.__eq__, .__ne__, .__hash__")
 
     def build(self, below: Any, slot: Slot) -> Any:
