@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Optional
 
 from patchcore.builtin.explain.explaining import Explainer
-from patchcore.builtin.explain.explanation import PatchExplanation, TargetExplanation
+from patchcore.builtin.explain.explanation import PatchExplanation, TargetExplanation, what_of
 from patchcore.builtin.shared.command_line import describe_problems, print_problems
 from patchcore.builtin.shared.rows import STYLES, print_text
 from patchcore.cli import options as shared
@@ -85,7 +85,7 @@ def main(options: argparse.Namespace) -> int:
         _print(patches, explained)
         for note in plan.notes:
             print_text(f"note: {note}", indent=2)
-    print_problems(patcher, [*failures.values(), *(patch.status_reason or "" for patch in patches)])
+    print_problems(patcher, [*failures.values(), *(patch.record.reason for patch in patches)])
     return 0
 
 
@@ -158,26 +158,28 @@ def _print(patches: Sequence[PatchExplanation], targets: Sequence[TargetExplanat
         _print_target(target)
 
 
-def _print_patch(patch: PatchExplanation) -> None:
+def _print_patch(explanation: PatchExplanation) -> None:
+    entry, patch, record = explanation.entry, explanation.entry.patch, explanation.record
     print_text(f"{patch.name}: {patch.summary}" if patch.summary else patch.name, style="bold", indent=2)
-    reason = f": {patch.reason}" if patch.reason else ""
-    said = f" {patch.chosen_as}" if patch.chosen_as else ""
-    decided = f" (decided by {patch.chosen_by}{said})"
-    if patch.verdict == OFF and patch.chosen_as:  # which the reason says
+    reason = f": {entry.reason}" if entry.reason else ""
+    chosen_as = f" {entry.chosen_as}" if entry.chosen_as else ""
+    decided = f" (decided by {explanation.chosen_by}{chosen_as})"
+    if entry.verdict == OFF and entry.chosen_as:  # the reason has it already
         decided = ""
+    file = entry.provenance.file
     facts = [
-        ("from", f"{patch.provenance}{f' ({patch.file})' if patch.file else ''}"),
-        ("verdict", f"{patch.verdict}{reason}{decided}"),
+        ("from", f"{entry.provenance}{f' ({file})' if file else ''}"),
+        ("verdict", f"{entry.verdict}{reason}{decided}"),
     ]
-    if patch.verdict == "apply" and patch.status != "applied":
-        facts.append(("outcome", f"{patch.status}{f': {patch.status_reason}' if patch.status_reason else ''}"))
-    facts += (("wins over", name) for name in patch.beats)
-    facts += (("requires", str(requirement)) for requirement in patch.requires)
-    facts += (("needs", str(need)) for need in patch.needs)
-    for label, text in (("when", patch.when), ("upstream", patch.upstream), ("until", patch.remove_when)):
+    if entry.verdict == "apply" and record.status != "applied":
+        facts.append(("outcome", f"{record.status}{f': {record.reason}' if record.reason else ''}"))
+    facts += (("wins over", name) for name in explanation.beats)
+    facts += (("requires", str(requirement)) for requirement in explanation.requires)
+    facts += (("needs", str(need)) for need in explanation.needs)
+    for label, text in (("when", explanation.when), ("upstream", patch.upstream), ("until", patch.remove_when)):
         facts += [(label, text)] if text else []
-    facts += (("option", f"{option.name} = {option.value!r} ({option.source})") for option in patch.options)
-    facts += (("remark", text) for text in patch.remarks)
+    facts += (("option", f"{option.name} = {option.value!r} ({option.source})") for option in explanation.options)
+    facts += (("remark", text) for text in explanation.remarks)
     for label, names in (
         ("after", patch.after),
         ("before", patch.before),
@@ -205,7 +207,7 @@ def _print_target(target: TargetExplanation) -> None:
         if text:
             print_text(f"  {label:<9} {text}", indent=12)
     for number, layer in enumerate(target.layers):
-        print_text(f"  {'outermost' if number == 0 else 'below it '} {layer.what} {layer.place}", indent=12)
+        print_text(f"  {'outermost' if number == 0 else 'below it '} {what_of(layer)} {layer.place}", indent=12)
         if layer.patch:
             print_text(f"            by {layer.patch} ({layer.provenance})", indent=15)
         if layer.when_call:
@@ -221,7 +223,7 @@ def _print_target(target: TargetExplanation) -> None:
             for place in where:
                 print_text(f"    {kind:<11} {place}", indent=16)
         if change.drift is not None:
-            print_text(f"    drift       {change.drift}", indent=16)
+            print_text(f"    drift       {change.drift_text}", indent=16)
     for layer in target.layers:
         for line in layer.diff.splitlines():
             print_text(f"    {line}".rstrip(), style=_DIFF.get(line[:1], ""), indent=8)

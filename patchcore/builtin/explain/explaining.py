@@ -10,24 +10,24 @@ import importlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Union
 
 from patchcore.builtin.call.change import Call
-from patchcore.builtin.drift.drift import Comparison, Drift, fingerprinted
+from patchcore.builtin.drift.drift import UNKNOWN, Comparison, Drift, fingerprinted
+from patchcore.builtin.drift.recorded import Library
 from patchcore.builtin.explain.explanation import (
-    NOT_RECORDED,
     ChangeExplanation,
-    DriftExplanation,
-    LayerExplanation,
     OptionExplanation,
     PatchExplanation,
     RequirementExplanation,
     TargetExplanation,
 )
+from patchcore.builtin.explain.layers import LayerRecord
 from patchcore.builtin.explain.places import Place, difference, place_in_source
 from patchcore.declare.changes import Change, Replace, resolve
 from patchcore.declare.slots import BodySlot, Slot, find_slot
 from patchcore.declare.target import Target
+from patchcore.engine.application import Application
 from patchcore.engine.engine import ENGINE
 from patchcore.engine.journal import Layer, Record
 from patchcore.errors import DeclarationError, PluginError, describe_error
@@ -74,41 +74,19 @@ class Explainer:
         ]
         self._environment = Environment()
         self._patcher = patcher
-        self._drift: dict[str, dict[Target, DriftExplanation]] = {}
+        self._drift: dict[str, dict[Target, Comparison]] = {}
 
     def patch(self, entry: PlannedPatch) -> PatchExplanation:
         """Explain one patch of the plan."""
-        patch, who, record = entry.patch, entry.provenance, self._report[entry.patch.name]
+        patch = entry.patch
         return PatchExplanation(
-            name=patch.name,
-            summary=patch.summary,
-            provenance=str(who),
-            plugin=who.plugin,
-            distribution=who.distribution,
-            version=who.version,
-            file=who.file,
-            verdict=entry.verdict,
-            reason=entry.reason,
-            status=record.status,
-            status_reason=record.reason,
-            chosen_by=entry.chosen_by or "default",
-            chosen_as=entry.chosen_as,
-            default=patch.default,
-            rival=entry.rival,
+            entry,
+            self._report[patch.name],
             beats=tuple(other.patch.name for other in self._plan if other.rival == patch.name),
             requires=tuple(map(self._requirement, patch.requires)),
             needs=tuple(map(self._need, patch.needs)),
             when=None if patch.when is None else str(place_in_source(patch.when)),
-            after=patch.after,
-            before=patch.before,
-            conflicts=patch.conflicts,
-            keep=patch.keep,
-            priority=patch.priority,
             options=tuple(self._options(entry)),
-            legacy_names=patch.legacy_names,
-            upstream=patch.upstream,
-            remove_when=patch.remove_when,
-            targets=tuple(dict.fromkeys(map(str, entry.targets))),
             remarks=tuple(remark.text for remark in self._plan.remarks(entry) if remark.topic in ("alias", "covered")),
         )
 
@@ -172,46 +150,37 @@ class Explainer:
             self._drift_of(self._plan[made.patch.name]).get(made.target),
         )
 
-    def _drift_of(self, entry: PlannedPatch) -> dict[Target, DriftExplanation]:
+    def _drift_of(self, entry: PlannedPatch) -> dict[Target, Comparison]:
         """Return the drift of each target of a patch that has a fingerprint, or could have one."""
         name = entry.patch.name
         if name not in self._drift:
             targets = [t for _, t in fingerprinted(entry.patch, entry.targets) if self._environment.is_module(t.root)]
-            found: dict[Target, DriftExplanation] = {}
+            found: dict[Target, Comparison] = {}
             if targets:
                 none = f"{entry.provenance} carries no fingerprints"
                 try:
                     with using(self._patcher.plugins.extensions):
-                        found = {c.target: _drifted(c) for c in Drift(ENGINE.journal.original).of(entry)}
+                        found = {c.target: c for c in Drift(ENGINE.journal.original).of(entry)}
                 except PluginError as error:
                     none = str(error)
-                found = {t: found.get(t) or DriftExplanation(NOT_RECORDED, detail=none) for t in targets}
+                for target in targets:
+                    if target not in found:
+                        found[target] = Comparison(target, UNKNOWN, Library.of(target, self._environment), detail=none)
             self._drift[name] = found
         return self._drift[name]
 
-    def _layer(self, layer: Layer, original: Any) -> LayerExplanation:
+    def _layer(self, layer: Layer, original: Any) -> LayerRecord:
         if layer.owner is None:
-            place = place_in_source(layer.product)
-            return LayerExplanation(None, "put there by other code", None, str(place), place.file, place.line)
+            return LayerRecord(None, "", "", None, None, place_in_source(layer.product))
         change: Change = layer.change
         by_hand = isinstance(change, Call)
         source = wrapped_callable(reference(layer.product if by_hand else resolve(change.source)))
-        place = place_in_source(source)
         replaces = by_hand or (isinstance(change, Replace) and change.factory is None)
         diff = difference(original, source) if self._diff and replaces else ""
         predicate = change.when_call if isinstance(change, Replace) else None
-        return LayerExplanation(
-            layer.owner.patch.name,
-            change.kind,
-            str(layer.owner.provenance),
-            str(place),
-            place.file,
-            place.line,
-            when_call=None if predicate is None else str(place_in_source(predicate)),
-            diff=diff,
-        )
+        return _layer_of(layer.owner, change, place_in_source(source), predicate, diff)
 
-    def _declared_layer(self, made: _Made) -> LayerExplanation:
+    def _declared_layer(self, made: _Made) -> LayerRecord:
         """Return the layer that a pending change will put on its target, as it is declared."""
         source, predicate = made.change.source, getattr(made.change, "when_call", None)
         place = (
@@ -219,21 +188,12 @@ class Explainer:
             if type(source) is Target
             else place_in_source(wrapped_callable(reference(resolve(source))))
         )
-        return LayerExplanation(
-            made.patch.name,
-            made.change.kind,
-            str(self._plan[made.patch.name].provenance),
-            str(place),
-            place.file,
-            place.line,
-            when_call=None if predicate is None else str(place_in_source(predicate)),
-        )
+        return _layer_of(self._plan[made.patch.name], made.change, place, predicate)
 
-    def _import_layer(self, made: _Made) -> LayerExplanation:
+    def _import_layer(self, made: _Made) -> LayerRecord:
         """Return the layer of a change of imports: the module that the import returns."""
         place = place_in_source(sys.modules[made.target.module])
-        provenance = str(self._plan[made.patch.name].provenance)
-        return LayerExplanation(made.patch.name, made.change.kind, provenance, str(place), place.file, place.line)
+        return _layer_of(self._plan[made.patch.name], made.change, place)
 
     def _requirement(self, text: str) -> RequirementExplanation:
         from packaging.requirements import InvalidRequirement, Requirement
@@ -258,6 +218,14 @@ class Explainer:
         ]
 
 
+def _layer_of(
+    entry: Union[PlannedPatch, Application], change: Change, place: Place, predicate: Any = None, diff: str = ""
+) -> LayerRecord:
+    who = entry.provenance
+    when_call = None if predicate is None else place_in_source(predicate)
+    return LayerRecord(entry.patch.name, change.kind, who.plugin, who.distribution, who.version, place, when_call, diff)
+
+
 def _module(name: str) -> str:
     """Return the name of a module that is not imported, and its file if it has one."""
     file = module_file(name)
@@ -276,9 +244,3 @@ def _record_of(slot: Slot) -> Optional[Record]:
     """The record of a slot, or of the slot that it has its value from."""
     makers = ENGINE.journal.behind(slot.lookup())
     return ENGINE.journal.find(slot) or next((record for record, _ in makers), None)
-
-
-def _drifted(comparison: Comparison) -> DriftExplanation:
-    status = NOT_RECORDED if comparison.recorded is None else comparison.status
-    library = comparison.library
-    return DriftExplanation(status, library.name, library.version, comparison.recorded, comparison.detail)

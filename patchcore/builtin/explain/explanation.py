@@ -5,68 +5,22 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Optional
 
-from patchcore.builtin.drift.drift import UNKNOWN
-from patchcore.report import ChangeRecord
+from patchcore.builtin.drift.drift import UNKNOWN, Comparison
+from patchcore.builtin.explain.layers import LayerRecord
+from patchcore.planning.plan import PlannedPatch
+from patchcore.report import ChangeRecord, PatchRecord
 
 __all__ = [
-    "NOT_RECORDED",
     "ChangeExplanation",
-    "DriftExplanation",
-    "LayerExplanation",
     "OptionExplanation",
     "PatchExplanation",
     "RequirementExplanation",
     "TargetExplanation",
+    "what_of",
 ]
 
-#: Of a target without a fingerprint; see :mod:`patchcore.builtin.drift.drift` for the others.
-NOT_RECORDED = "not recorded"
-
-
-@dataclass(frozen=True)
-class LayerExplanation:
-    """One layer on a target.
-
-    Args:
-        patch: its name, ``None`` for a value that other code put there.
-        what: the kind of change.
-        provenance: the plugin that contributes the patch.
-        place: where the new behaviour is written, as text.
-        file, line: the same, ``None`` if there is no Python source.
-        when_call: where the predicate is written that chooses between this layer and the one below.
-        diff: the differences between a replacement and the original, in the format of ``diff -u``.
-    """
-
-    patch: Optional[str]
-    what: str
-    provenance: Optional[str]
-    place: str
-    file: Optional[str] = None
-    line: Optional[int] = None
-    when_call: Optional[str] = None
-    diff: str = ""
-
-
-@dataclass(frozen=True)
-class DriftExplanation:
-    """A target compared with its recorded fingerprint.
-
-    Args:
-        status: ``unchanged``, ``body changed``, ``signature changed``, ``gone``, ``unknown`` or ``not recorded``.
-        library, version: the installed library that has it; ``None`` if it was not compared.
-        recorded: the version that it is compared with.
-        detail: the change, or the reason why it is not known.
-    """
-
-    status: str
-    library: Optional[str] = None
-    version: Optional[str] = None
-    recorded: Optional[str] = None
-    detail: str = ""
-
-    def __str__(self) -> str:
-        since = f" since {self.library} {self.recorded}" if self.recorded and self.status != UNKNOWN else ""
-        return f"{self.status}{since}{f': {self.detail}' if self.detail else ''}"
+#: Shown as the status of a target without a fingerprint; see :mod:`patchcore.builtin.drift.drift` for the others.
+_NOT_RECORDED = "not recorded"
 
 
 @dataclass(frozen=True)
@@ -83,7 +37,21 @@ class ChangeExplanation:
     patch: str
     what: str
     record: ChangeRecord
-    drift: Optional[DriftExplanation]
+    drift: Optional[Comparison]
+
+    @property
+    def drift_text(self) -> str:
+        """The drift as a text, empty without one."""
+        if self.drift is None:
+            return ""
+        compared = self.drift.recorded is not None and self.drift.status != UNKNOWN
+        since = f" since {self.drift.library.name} {self.drift.recorded}" if compared else ""
+        return f"{_status_of(self.drift)}{since}{f': {self.drift.detail}' if self.drift.detail else ''}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a plain dictionary, which has the fields of the record."""
+        drift = None if self.drift is None else {**self.drift.to_dict(), "status": _status_of(self.drift)}
+        return {"patch": self.patch, "what": self.what, **self.record._asdict(), "drift": drift}
 
 
 @dataclass(frozen=True)
@@ -111,15 +79,37 @@ class TargetExplanation:
     holds: Optional[str] = None
     body: bool = False
     original: Optional[str] = None
-    layers: tuple[LayerExplanation, ...] = ()
+    layers: tuple[LayerRecord, ...] = ()
     changes: tuple[ChangeExplanation, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain dictionaries and lists; a change has the fields of its record."""
-        view = asdict(self)
-        for change in view["changes"]:
-            change.update(change.pop("record")._asdict())
+        """Return it as plain dictionaries and lists."""
+        view = dict(vars(self))
+        view["layers"] = list(map(_view_of_layer, self.layers))
+        view["changes"] = [change.to_dict() for change in self.changes]
         return view
+
+
+def _status_of(drift: Comparison) -> str:
+    return _NOT_RECORDED if drift.recorded is None else drift.status
+
+
+def _view_of_layer(layer: LayerRecord) -> dict[str, Any]:
+    return {
+        "patch": layer.patch,
+        "what": what_of(layer),
+        "provenance": None if layer.provenance is None else str(layer.provenance),
+        "place": str(layer.place),
+        "file": layer.place.file,
+        "line": layer.place.line,
+        "when_call": None if layer.when_call is None else str(layer.when_call),
+        "diff": layer.diff,
+    }
+
+
+def what_of(layer: LayerRecord) -> str:
+    """Return the kind of change that put a layer on a target, as words."""
+    return layer.kind or "put there by other code"
 
 
 @dataclass(frozen=True)
@@ -161,54 +151,61 @@ class PatchExplanation:
     """The explanation of a patch.
 
     Args:
-        name, summary: of the patch.
-        provenance: its plugin, in words; ``plugin``, ``distribution``, ``version`` and ``file`` one by one.
-        verdict, reason: of the plan, see :class:`patchcore.planning.conditions.Verdict`.
-        status, status_reason: its outcome, see :class:`patchcore.report.PatchRecord`.
-        chosen_by: the setting that decided, ``default`` if none did; ``chosen_as`` is the name in that setting.
-        default: true if it is applied unless it is disabled.
-        rival: the patch that is applied instead of it; ``beats`` those that are not because of it.
+        entry: the patch in the plan.
+        record: its outcome.
+        beats: the patches that are not applied because of it.
         requires, needs: libraries and modules, expected and found.
         when: where its condition is written.
-        after, before, conflicts, priority: its place in the order.
-        keep: the names that keep the original.
         options: its options, each with the setting that it comes from.
-        legacy_names, upstream, remove_when: as declared.
-        targets: of its changes.
         remarks: on targets that others cover, or that are aliases; drift stands with each target.
     """
 
-    name: str
-    summary: str
-    provenance: str
-    plugin: str
-    distribution: Optional[str]
-    version: Optional[str]
-    file: Optional[str]
-    verdict: str
-    reason: str
-    status: str
-    status_reason: str
-    chosen_by: str
-    chosen_as: Optional[str]
-    default: bool
-    rival: Optional[str]
+    entry: PlannedPatch
+    record: PatchRecord
     beats: tuple[str, ...]
     requires: tuple[RequirementExplanation, ...]
     needs: tuple[RequirementExplanation, ...]
     when: Optional[str]
-    after: tuple[str, ...]
-    before: tuple[str, ...]
-    conflicts: tuple[str, ...]
-    keep: tuple[str, ...]
-    priority: int
     options: tuple[OptionExplanation, ...]
-    legacy_names: tuple[str, ...]
-    upstream: Optional[str]
-    remove_when: Optional[str]
-    targets: tuple[str, ...]
     remarks: tuple[str, ...]
+
+    @property
+    def chosen_by(self) -> str:
+        """The setting that enabled or disabled it, ``default`` for none."""
+        return self.entry.chosen_by or "default"
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain dictionaries and lists."""
-        return asdict(self)
+        entry, patch, who = self.entry, self.entry.patch, self.entry.provenance
+        return {
+            "name": patch.name,
+            "summary": patch.summary,
+            "provenance": str(who),
+            "plugin": who.plugin,
+            "distribution": who.distribution,
+            "version": who.version,
+            "file": who.file,
+            "verdict": entry.verdict,
+            "reason": entry.reason,
+            "status": self.record.status,
+            "status_reason": self.record.reason,
+            "chosen_by": self.chosen_by,
+            "chosen_as": entry.chosen_as,
+            "default": patch.default,
+            "rival": entry.rival,
+            "beats": self.beats,
+            "requires": list(map(asdict, self.requires)),
+            "needs": list(map(asdict, self.needs)),
+            "when": self.when,
+            "after": patch.after,
+            "before": patch.before,
+            "conflicts": patch.conflicts,
+            "keep": patch.keep,
+            "priority": patch.priority,
+            "options": list(map(asdict, self.options)),
+            "legacy_names": patch.legacy_names,
+            "upstream": patch.upstream,
+            "remove_when": patch.remove_when,
+            "targets": list(dict.fromkeys(map(str, entry.targets))),
+            "remarks": self.remarks,
+        }

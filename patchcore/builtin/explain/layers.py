@@ -15,6 +15,7 @@ from patchcore.builtin.explain.places import Place, place_of
 from patchcore.declare.target import Item, Target
 from patchcore.engine.journal import Layer, Record
 from patchcore.objects.modules import class_namespace, is_class, namespace
+from patchcore.planning.provenance import Provenance
 
 __all__ = ["LayerRecord", "TargetRecord", "describe_layers"]
 
@@ -27,6 +28,9 @@ class LayerRecord(NamedTuple):
         kind: of the change, see :class:`patchcore.report.ChangeRecord`; empty if ``patch`` is ``None``.
         plugin, distribution, version: the plugin of the patch; ``distribution`` is ``None`` for local code.
         place: where the new behaviour is written.
+        when_call: where the predicate is written that chooses between this layer and the one below; only ``patchcore
+            explain`` looks for it.
+        diff: the differences between a replacement and the original, in the format of ``diff -u``; likewise.
     """
 
     patch: Optional[str]
@@ -35,6 +39,13 @@ class LayerRecord(NamedTuple):
     distribution: Optional[str]
     version: Optional[str]
     place: Place
+    when_call: Optional[Place] = None
+    diff: str = ""
+
+    @property
+    def provenance(self) -> Optional[Provenance]:
+        """The plugin of the patch, ``None`` for a value that other code put there."""
+        return None if self.patch is None else Provenance(self.plugin, self.distribution, self.version)
 
 
 class TargetRecord(NamedTuple):
@@ -51,8 +62,10 @@ class TargetRecord(NamedTuple):
     original: Place
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON view."""
-        layers = [{**layer._asdict(), "place": layer.place._asdict()} for layer in self.layers]
+        """Return the view in the report of a process, which sources need not be read for."""
+        layers = [
+            {**dict(zip(LayerRecord._fields[:5], layer)), "place": layer.place._asdict()} for layer in self.layers
+        ]
         return {"target": self.target, "layers": layers, "original": self.original._asdict()}
 
 
