@@ -75,6 +75,72 @@ class TestRunning:
         assert found["tests/test_one.py"]["Case.test_passes"].result == "passed"
         assert "the process ended" in found["tests/inner/test_ends.py"]["(module)"].why
 
+    def test_a_process_that_hangs_is_ended(
+        self, tool: Any, library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "tests" / "test_hangs.py").write_text("import time; time.sleep(100)")
+        running = tool("running")
+        monkeypatch.setattr(running, "OPTIONS", ("-q",))
+        monkeypatch.setattr(running, "LIMIT", 2)
+        found = running.run_modules(library, tmp_path, ["tests/test_hangs.py"], "cpu", tmp_path / "log")
+        assert [outcome.result for outcome in found["tests/test_hangs.py"].values()] == ["late"]
+
+
+class TestResults:
+    """A table can be made in several checkouts: each run adds its modules."""
+
+    @pytest.fixture
+    def tool_here(self, tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+        monkeypatch.setattr(tool("page"), "RESULTS", tmp_path / "results")
+        monkeypatch.setattr(tool("__main__"), "WORK", tmp_path)
+        return tool
+
+    @pytest.fixture
+    def library(self, tool_here: Any) -> Any:
+        library = tool_here("libraries").LIBRARIES[0]
+        page = tool_here("page")
+        page.write_rows(library, "1.0", [page.Row("test_a.py", "test", {"cpu": "skipped", "npu": "failed"}, "why")])
+        return library
+
+    def run(
+        self, tool: Any, monkeypatch: pytest.MonkeyPatch, library: Any, version: str, again: str | None
+    ) -> list[str]:
+        """Run ``test_a.py`` and ``test_b.py`` on the NPU; return those that were run."""
+        ran: list[str] = []
+
+        def run_modules(library: Any, sources: Path, modules: list[str], *others: Any) -> Any:
+            ran.extend(modules)
+            return {module: {"test": tool("running").Outcome("passed")} for module in modules}
+
+        monkeypatch.setattr(tool("running"), "run_modules", run_modules)
+        main = tool("__main__")
+        main.run_all(library, version, Path(), ["test_a.py", "test_b.py"], "npu", again=again)
+        main.collect(library, version)
+        return ran
+
+    def test_modules_in_the_table_are_not_run_and_kept(
+        self, tool_here: Any, library: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert self.run(tool_here, monkeypatch, library, "1.0", None) == ["test_b.py"]
+        assert self.run(tool_here, monkeypatch, library, "1.0", None) == []
+        rows = tool_here("page").read(library)[1]
+        assert [(row.module, row.results, row.why) for row in rows] == [
+            ("test_a.py", {"cpu": "skipped", "npu": "failed"}, "why"),
+            ("test_b.py", {"npu": "passed"}, ""),
+        ]
+
+    def test_a_module_that_is_run_again_has_its_new_result(
+        self, tool_here: Any, library: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert self.run(tool_here, monkeypatch, library, "1.0", "_a") == ["test_a.py"]
+        (row,) = tool_here("page").read(library)[1]
+        assert row.results == {"cpu": "skipped", "npu": "passed"}
+
+    def test_another_release_starts_anew(self, tool_here: Any, library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert self.run(tool_here, monkeypatch, library, "2.0", None) == ["test_a.py", "test_b.py"]
+        version, rows = tool_here("page").read(library)
+        assert (version, [row.results for row in rows]) == ("2.0", [{"npu": "passed"}] * 2)
+
 
 class TestPage:
     def test_results_are_kept_as_they_are(self, tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

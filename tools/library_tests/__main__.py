@@ -8,7 +8,8 @@ python -m tools.library_tests --list                 # the modules
 python -m tools.library_tests --write                # only writes the results and the page
 
 ``nox -s library-tests`` makes an environment for it. The tests are cloned from the repository of the library at the tag
-of the installed release. Interrupted, it goes on with the next folder. Outcomes, logs and sources: .library-tests.
+of the installed release. Interrupted, it goes on with the next folder. A module has a result if it is in the table of
+that release, or was run here. Outcomes, logs and sources: .library-tests.
 """
 
 from __future__ import annotations
@@ -79,13 +80,22 @@ def run_all(
     library: Library, version: str, sources: Path, modules: list[str], mode: str, *, again: Optional[str]
 ) -> None:
     """Run modules of tests, those of a folder together, with a line for each."""
+    known, rows = page.read(library)
+    done = {row.module for row in rows if mode in row.results} if known == version else set()
     wanted = [
         module
         for module in modules
-        if (again in module if again is not None else not outcome_of(library, version, module, mode).is_file())
+        if (
+            again in module
+            if again is not None
+            else module not in done and not outcome_of(library, version, module, mode).is_file()
+        )
     ]
-    for group in running.folders_of(wanted):
+    folders = running.folders_of(wanted)
+    for number, group in enumerate(folders, 1):
         started = time.monotonic()
+        folder = f"{group[0].rpartition('/')[0]}, folder {number} of {len(folders)}"
+        print(f"{library.name}, {mode}: {folder}: {len(group)} module{'s' * (len(group) > 1)}", flush=True)
         log = outcome_of(library, version, group[0], mode).with_suffix(".log")
         log.parent.mkdir(parents=True, exist_ok=True)
         for module, found in running.run_modules(library, sources, group, mode, log).items():
@@ -100,8 +110,13 @@ def run_all(
 
 
 def collect(library: Library, version: str) -> None:
-    """Write the results of a library from the outcomes of its modules, where there are some."""
+    """Write the results of a library from the outcomes of its modules; keep those of modules that were not run here."""
     found: dict[tuple[str, str], dict[str, running.Outcome]] = {}
+    known, old = page.read(library)
+    for row in old if known == version else ():
+        for mode, result in row.results.items():
+            if not outcome_of(library, version, row.module, mode).is_file():
+                found.setdefault((row.module, row.test), {})[mode] = running.Outcome(result, row.why)
     for mode in MODES:
         for path in sorted(outcome_of(library, version, "x.py", mode).parent.glob("*.json")):
             outcomes = json.loads(path.read_text(encoding="utf-8"))

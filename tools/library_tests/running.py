@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from tools.library_tests.libraries import MODES, Library
@@ -17,6 +19,9 @@ __all__ = ["Outcome", "folders_of", "get_sources", "modules_of", "run_modules"]
 
 #: Of pytest. Three minutes for a test.
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-o", "addopts=", "--timeout=180", "--color=no")
+
+#: Seconds that a process of tests may take for each of its modules. pytest cannot end a test that hangs in C.
+LIMIT = 900
 
 
 class Outcome(NamedTuple):
@@ -67,7 +72,8 @@ def run_modules(
 ) -> dict[str, dict[str, Outcome]]:
     """Run modules of tests in one process; return for each what came of its tests, by names with class and parameters.
 
-    If the process ends in the middle of them, each module is run alone; one that cannot be has one failed test.
+    If the process ends in the middle of them, or takes too long, each module is run alone; one that cannot be has one
+    test, which failed or is late.
 
     Args:
         library: whose tests.
@@ -88,18 +94,13 @@ def run_modules(
         "OMP_NUM_THREADS": "1",
         **library.environment,
     }
+    limit = LIMIT * len(modules)
     with log.open("w", encoding="utf-8") as file:
-        subprocess.run(
-            command,
-            cwd=sources / library.root,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
+        ended = _run(command, limit, cwd=sources / library.root, env=environment, stdout=file)
     if junit.is_file():
         return _read(junit, modules)
+    if len(modules) == 1 and not ended:
+        return {modules[0]: {"(module)": Outcome("late", f"the process took more than {limit // 60} minutes")}}
     if len(modules) == 1:
         lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
         return {modules[0]: {"(module)": Outcome("failed", f"the process ended: {(lines or ['no output'])[-1]}")}}
@@ -108,6 +109,22 @@ def run_modules(
         alone = log.with_name(f"{log.stem}.{Path(module).stem}.log")
         found.update(run_modules(library, sources, [module], mode, alone))
     return found
+
+
+def _run(command: Sequence[str], limit: float, **options: Any) -> bool:
+    """Run a command with all processes that it starts; return false if they were killed after ``limit`` seconds."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True, **options
+    )
+    try:
+        process.wait(limit)
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # workers that a test has left, too
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return True
 
 
 def _read(junit: Path, modules: Sequence[str]) -> dict[str, dict[str, Outcome]]:
