@@ -31,7 +31,7 @@ WORK = ROOT / ".library-tests"
 
 
 def main(arguments: Optional[list[str]] = None) -> int:
-    """Run what is asked for; return 1 where a test fails on the emulated NPU alone, for no reason that is known."""
+    """Run the tests that the arguments choose; return 1 if one fails on the NPU alone for no known reason."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.library_tests", description=(__doc__ or "").partition("\n")[0]
     )

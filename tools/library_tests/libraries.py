@@ -27,7 +27,7 @@ class Library(NamedTuple):
         name: as it is imported and installed.
         url: of its repository.
         tag: of a release, with the version in the place of ``{}``.
-        needed: what of the repository the tests need.
+        needed: the folders of the repository that the tests need.
         root: folder in which pytest is started.
         folders: of tests, from there.
         environment: variables for the tests.

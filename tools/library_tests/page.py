@@ -15,7 +15,7 @@ __all__ = ["PAGE", "RESULTS", "Row", "faults", "read", "rendered", "write_rows"]
 RESULTS = Path(__file__).with_name("results")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "library-tests.md"
 
-#: What can come of a test, in the order of the page.
+#: The results of tests, in the order of the page.
 _RESULTS = ("passed", "skipped", "failed", "late")
 
 _FIELDS = ("module", "test", *MODES, "why")
@@ -24,7 +24,7 @@ _HEAD = """# Tests of libraries on the emulated NPU
 
 accelerate and Lightning have tests of their own, which choose the device that they find. They run three times: on the
 CPU without patches, on the emulated NPU with the default set of patches, and there without the patches of
-[Programs that know "cuda" by name](cuda-by-name.md). A test that wants CUDA is skipped on the CPU, and runs on the NPU.
+[Programs that know "cuda" by name](cuda-by-name.md). A test for CUDA is skipped on the CPU, and runs on the NPU.
 One that takes more than three minutes is late: most of these start several processes, each of which imports torch.
 
 ```sh
@@ -33,13 +33,13 @@ python3 -m nox -s library-tests -- accelerate --again test_accelerator  # one mo
 python3 -m nox -s library-tests -- lightning --sources ../pytorch-lightning  # tests from a checkout
 ```
 
-This page is written by that command, from the [results](../tools/library_tests/results), which have a line for each
-test. A module that is not in a table has not been run. Nothing here says anything about a real NPU.
+That command writes this page from the [results](../tools/library_tests/results), which have a line for each
+test. A module that is not in a table was not run. These are no results of a real NPU.
 """
 
 
 class Row(NamedTuple):
-    """What came of a test.
+    """The results of one test.
 
     Args:
         module, test: its name.

@@ -1,4 +1,4 @@
-"""Runs modules of a library's tests and reads what came of each test."""
+"""Runs modules of a library's tests and reads the result of each test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIMIT = 900
 
 
 class Outcome(NamedTuple):
-    """What came of a test.
+    """The result of a test.
 
     Args:
         result: passed, failed, skipped, or late, if it took longer than a test may.
@@ -37,10 +37,10 @@ class Outcome(NamedTuple):
 
 
 def get_sources(library: Library, version: str, folder: Path) -> None:
-    """Clone what the tests of a release need into ``folder``, unless it is there.
+    """Clone the folders that the tests of a release need into ``folder``, unless it is there.
 
     Raises:
-        CalledProcessError: git failed; it has said why.
+        CalledProcessError: git failed; its message is printed.
     """
     if folder.is_dir():
         return
@@ -70,7 +70,7 @@ def folders_of(modules: Iterable[str]) -> list[list[str]]:
 def run_modules(
     library: Library, sources: Path, modules: Sequence[str], mode: str, log: Path
 ) -> dict[str, dict[str, Outcome]]:
-    """Run modules of tests in one process; return for each what came of its tests, by names with class and parameters.
+    """Run modules of tests in one process; return the results of the tests of each, by name with class and parameters.
 
     If the process ends in the middle of them, or takes too long, each module is run alone; one that cannot be has one
     test, which failed or is late.

@@ -29,7 +29,7 @@ class Source:
 
     Attributes:
         name, file, text, lines: the same.
-        needs: what the edited code uses: the name under which it finds an object, and the object's target.
+        needs: the objects that the edited code uses: the name under which it finds each, and its target.
 
     Example:
         >>> import patchcore as pc

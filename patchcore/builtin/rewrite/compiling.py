@@ -24,7 +24,7 @@ from patchcore.declare.target import Target
 
 __all__ = ["FUTURE", "Body", "Edited", "edit", "edit_tree", "mentions", "nested", "original_code", "put_imports"]
 
-#: The tree of a module, or of what a console has read.
+#: The tree of a module, or of a statement in a console.
 Body = Union[ast.Module, ast.Interactive]
 
 #: Flags of code by which it compiles with a feature of ``__future__``.
@@ -96,10 +96,10 @@ def edit(
         data: the source.
         rules: in the order in which they edit.
         first: target of a function that the module calls first of all, with its namespace; empty for none.
-        whole: compile all of it, with an import of what the edited code uses at its start.
+        whole: compile all of it, with imports of the objects that the edited code uses at its start.
 
     Raises:
-        Exception: what the rules raise; ``RecursionError`` for a source that is nested too deeply.
+        Exception: the rules raised it; ``RecursionError`` for a source that is nested too deeply.
     """
     text = importlib.util.decode_source(data)
     found = [None if each.find is None else frozenset(each.find(text)) for each in rules]
@@ -135,7 +135,7 @@ def edit_tree(
         ``None`` if nothing was edited.
 
     Raises:
-        Exception: what the rules or ``parse`` raise.
+        Exception: the rules or ``parse`` raised it.
     """
     found = [None if each.find is None else frozenset(each.find(text)) for each in rules]
     if all(lines == frozenset() for lines in found):
@@ -228,7 +228,7 @@ def _function_at(code: CodeType, line: int) -> _Function:
         number = max(starts)[1]
         code, path = code.co_consts[number], (*path, number)
         if code.co_flags & inspect.CO_OPTIMIZED:
-            if not code.co_name.isidentifier():  # a lambda, a comprehension, what annotations are evaluated by
+            if not code.co_name.isidentifier():  # a lambda, a comprehension, the code of annotations
                 raise _OnlyAsAWhole
             return _Function(path, classes, code)
         if not code.co_name.isidentifier():
@@ -239,7 +239,7 @@ def _function_at(code: CodeType, line: int) -> _Function:
 def _block(texts: Sequence[str], first: int) -> list[str]:
     """Return the lines of the function whose source begins at line ``first``: up to the next line of less indent.
 
-    A line inside of a text or of brackets may have less, too: what comes out is no Python then.
+    A line inside of a text or of brackets may have less, too: the block is no valid Python then.
     """
     indent = len(texts[first - 1]) - len(texts[first - 1].lstrip())
     is_body = False
@@ -283,7 +283,7 @@ def _parse_block(block: Sequence[str], function: _Function, file: str) -> ast.Mo
 
 
 def _cut(tree: ast.Module) -> Union[ast.FunctionDef, ast.AsyncFunctionDef]:
-    """Cut off what follows the first function of ``tree``, and return the function."""
+    """Cut off all statements after the first function of ``tree``, and return the function."""
     del tree.body[1:]
     statement: ast.stmt = tree.body[0]
     while isinstance(statement, (ast.ClassDef, ast.If)):
@@ -350,7 +350,7 @@ def put_imports(tree: Body, needs: Mapping[str, Target], others: Sequence[ast.st
 
     Args:
         tree: edited in place.
-        needs: what is imported, by name.
+        needs: the objects to import, by name.
         others: further statements.
     """
     statements: list[ast.stmt] = [

@@ -81,7 +81,7 @@ class _ScriptLoader:
 
 
 def begin(space: dict[str, Any]) -> None:
-    """Give the namespace of a script what Python gives it: called by the script first of all."""
+    """Give the namespace of a script the names that Python gives it. The script calls this first."""
     del space[f"_@{begin.__module__}:{begin.__name__}"]
     path = space["__file__"]
     space["__loader__"] = SourceFileLoader("__main__", path)

@@ -29,7 +29,7 @@ from patchcore.declare.target import Target
 
 __all__ = ["Compiles", "Text", "TextCodes", "compile_by"]
 
-#: What compiles the scripts, cells and lines of somebody else, by top-level module.
+#: Top-level modules that compile the scripts, cells and lines of others.
 _RUNNERS = frozenset(
     (
         "_pydev_bundle",
@@ -46,14 +46,14 @@ _RUNNERS = frozenset(
         "zipimport",
     )
 )
-#: What compiles modules, which are edited elsewhere, and cells only to look at them.
+#: Top-level modules that compile modules, which are edited elsewhere, or cells only to look at them.
 _ELSEWHERE = frozenset(("IPython", "importlib", "patchcore", "runpy"))
 
 _compile = builtins.compile
 
 
 class Text(NamedTuple):
-    """What a program compiles.
+    """A text that a program compiles.
 
     Args:
         name: of the module that compiles it; ``__main__`` if it runs the text for somebody else.
@@ -207,7 +207,7 @@ def _text(source: Any, filename: str, tree: Optional[Body]) -> str:
     """Return the source as a text; empty if it is not known."""
     if type(source) is str:
         return source
-    if tree is not None:  # a console or IPython keeps what it has read
+    if tree is not None:  # consoles and IPython keep the text there
         return "".join(linecache.getlines(filename))
     try:
         return importlib.util.decode_source(source) if type(source) is bytes else ""

@@ -71,7 +71,7 @@ class _File(NamedTuple):
         originals: the codes of the source as it is, that of the module first.
         places: by code, original or edited: which code of the module it is, in the order of the source.
         loaded: by place, the very code that functions had which were loaded before the module was edited.
-        names: under which the module has what its edited functions use, added from outside.
+        names: under which the module has the objects that its edited functions use, added from outside.
     """
 
     module: str
@@ -124,7 +124,7 @@ class Rewriter:
         return compile_by(self, below)
 
     def begin(self, application: Application, state: ChangeState, change: Rewrite, rules: Rules) -> _Rewriting:
-        """Compile modules by ``rules`` from now on, and return what ends that."""
+        """Compile modules by ``rules`` from now on; return the control that ends it."""
         begun = _Rewriting(self, application, state, change, rules)
         self._active = [*self._active, begun]
         self._engine.watch.compile_with(self)
@@ -144,7 +144,7 @@ class Rewriter:
             self._forget()
 
     def _forget(self) -> None:
-        """Take out of the modules what their edited functions used, but for functions that are running."""
+        """Take the objects of edited functions out of their modules, but for functions that are running."""
         running = {(code.co_filename, code) for code in _running()}
         for path, file in self._files.items():
             edited = [code for code in file.places if code not in file.originals]
@@ -391,7 +391,7 @@ def _naming(rewriting: _Rewriting) -> Rules:
 
 
 def _read(name: str, loader: SourceFileLoader) -> tuple[CodeType, bytes]:
-    """Return the code of a module, and what was read for it: the bytecode, or the source where there is none."""
+    """Return the code of a module, and the data that was read for it: the bytecode, or the source if there is none."""
     found: list[bytes] = []
 
     def get_data(path: str) -> bytes:
@@ -409,7 +409,7 @@ def _read(name: str, loader: SourceFileLoader) -> tuple[CodeType, bytes]:
 
 
 def _names(edited: Edited) -> Mapping[str, Any]:
-    """Return what edited code uses, by the name under which it finds it."""
+    """Return the objects that edited code uses, by the name under which it finds them."""
     return {name: resolve(target) for name, target in edited.needs.items()}
 
 
@@ -437,7 +437,7 @@ def _running() -> Iterator[CodeType]:
 
 def _functions(modules: set[str]) -> Iterator[FunctionType]:
     """Yield every function of the process, and first those of ``modules`` that the collector does not look at."""
-    if gc.get_freeze_count():  # gc.freeze() hides what was there from gc.get_objects()
+    if gc.get_freeze_count():  # gc.freeze() hides earlier objects from gc.get_objects()
         for name in modules:
             yield from _functions_in(namespace(sys.modules.get(name)) or {}, set())
     for found in gc.get_objects():

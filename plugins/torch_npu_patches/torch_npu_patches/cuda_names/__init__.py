@@ -1,9 +1,9 @@
-"""Lines that know CUDA by the text ``"cuda"``: they hold for the NPU as well, without a change of the source.
+"""Comparisons with the text ``"cuda"`` hold for the NPU as well, without a change of the source.
 
 ``x.device.type == "cuda"`` is false on an NPU, and the program takes the other branch: no autocast, no fused optimizer,
 no pinned memory, and no error. :class:`patchcore.Rewrite` edits such lines by the rules here when Python compiles them.
-:mod:`.editing` finds and edits them, :mod:`.running` is what the edited lines call, :mod:`.lines` keeps which of them
-ran, and :mod:`.scope` knows which modules are edited.
+:mod:`.editing` finds and edits them, :mod:`.running` has the functions that edited lines call, :mod:`.lines` counts the
+lines that ran, and :mod:`.scope` decides which modules are edited.
 
 Libraries with a branch for NPUs look for CUDA first, or for both: :mod:`.branches` has such functions find no CUDA.
 

@@ -1,4 +1,4 @@
-"""``python -m torch_npu_patches.cuda_names PACKAGE ...``: the lines of packages that know CUDA by its name."""
+"""``python -m torch_npu_patches.cuda_names PACKAGE ...``: the lines of packages that compare with ``"cuda"``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["listed_rows", "main", "rows_of"]
 
 
 def rows_of(package: str, *, by_rule: bool = False) -> Iterator[tuple[Row, str]]:
-    """Yield the lines of an installed package, each with what runs in its place; nothing of the package is imported.
+    """Yield the lines of an installed package, each with the code that runs in its place; import nothing of it.
 
     Args:
         package: as it is imported.

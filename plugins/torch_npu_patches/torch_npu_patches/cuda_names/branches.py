@@ -1,8 +1,8 @@
 """Finds ``torch.cuda.is_available()`` in functions that have a branch for NPUs, and makes it false there.
 
 Such a function has ``elif is_npu_available():`` behind ``if torch.cuda.is_available():``. Where both are true it would
-run as on CUDA, or do the work of both. It has that branch for NPUs without this layer, where CUDA is not there. A
-function that wants NVIDIA's management library (pynvml) has nothing to do on an NPU, either.
+run as on CUDA, or do the work of both. Without this layer it takes the branch for NPUs, because there is no CUDA. A
+function that uses NVIDIA's management library (pynvml) has nothing to do on an NPU, either.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from torch_npu_patches.cuda_names.listing import Row, verdicts
 
 __all__ = ["WORDS", "edit", "find"]
 
-#: A module that knows NPUs imports or defines one of the first, one with functions for NVIDIA's GPUs alone the last.
+#: A module with a branch for NPUs imports or defines one of the first two; one for NVIDIA's GPUs alone has the last.
 WORDS = ("npu_available", "torch_npu", "pynvml")
 
-#: By which the packages find out whether CUDA is there: the caller may have a branch for NPUs.
+#: Functions by which the packages find out whether CUDA is there: their callers may have a branch for NPUs.
 _ANSWERS = frozenset(("is_cuda_available", "is_torch_cuda_available"))
 
 _CALL = "torch.cuda.is_available()"
@@ -41,7 +41,7 @@ def edit(tree: ast.Module, source: pc.Source, listed: Optional[Mapping[tuple[int
 
     Args:
         tree, source: of the module.
-        listed: what a list has about its lines, by line and expression; ``None`` for the list of the plugin.
+        listed: the rows of a list about its lines, by line and expression; ``None`` for the list of the plugin.
 
     Raises:
         SettingsError: the list of the plugin is malformed.

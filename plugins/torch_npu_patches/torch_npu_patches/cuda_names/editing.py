@@ -21,8 +21,8 @@ from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU, npu_name
 
 __all__ = ["DEVICES", "NPU_WORD", "OWN_BRANCH", "edit", "edit_script", "find", "names", "units"]
 
-#: The text of a device in a source. What stands around it decides whether a line may be edited: a syntax tree is made
-#: of the functions that have such a line only.
+#: The text of a device in a source. The source around it decides whether a line may be edited: only functions with such
+#: a line are parsed.
 _TEXT = re.compile(r"""["']cuda(?::\d*|:\{[^"'\n]*)?["']""")
 _BEFORE = re.compile(r"""([=!]=\s*|\bstartswith\(\s*\(?[^()]*|\bin\s*[(\[{][^()\[\]{}]*|\bcase\b[^\n]*)f?$""")
 _AFTER = re.compile(r"\s*([=!]=|(not\s+)?in\b|:)")
@@ -32,7 +32,7 @@ _WORD = re.compile(r"\w+")
 #: A name that is given the text of a device.
 _NAMED = re.compile(r"""(\w+)\s*(?::[^=\n,()]*)?(?<![=!<>])=\s*["']cuda(?::\d*)?["']""")
 
-#: What torch 2.13 calls devices (c10/core/DeviceType.cpp), with the names of other back ends.
+#: The types of devices of torch 2.13 (c10/core/DeviceType.cpp), with the names of other back ends.
 DEVICES = frozenset(
     (
         "cpu",
@@ -54,13 +54,13 @@ DEVICES = frozenset(
     + ("opencl", "opengl", "tpu", "ve", "vulkan", "xla", "xpu")
 )
 
-#: Why functions, and statements outside of them, are left alone that have a branch of their own; a list may differ.
+#: The reasons for which functions, and statements outside of them, are left alone. A list may decide otherwise.
 OWN_BRANCH = ("its function names npu itself", "its statement names npu itself")
 
 _ast: Any = ast  # patterns are in it since Python 3.10
 _RUNNING = "torch_npu_patches.cuda_names.running"
 
-#: In what names NPUs.
+#: Found in texts and names that mean NPUs.
 NPU_WORD = re.compile(r"(?<![a-z])(npu|ascend)(?![a-z])", re.IGNORECASE)
 
 
@@ -96,7 +96,7 @@ def edit(tree: ast.Module, source: pc.Source, listed: Optional[Mapping[tuple[int
 
     Args:
         tree, source: of the module.
-        listed: what a list has about its lines, by line and expression; ``None`` for the list of the plugin.
+        listed: the rows of a list about its lines, by line and expression; ``None`` for the list of the plugin.
 
     Raises:
         SettingsError: the list of the plugin is malformed.
@@ -122,7 +122,7 @@ def edit_script(tree: ast.AST) -> bool:
 def units(statements: Iterable[ast.stmt], lines: Sequence[int]) -> Iterator[ast.stmt]:
     """Yield the functions, and the statements outside of functions, that have one of ``lines``.
 
-    Each decides whether it knows NPUs.
+    Each is left alone if it names NPUs itself.
 
     Args:
         statements: of a module or class.
@@ -166,7 +166,7 @@ def _cuda_text(node: ast.AST) -> bool:
 
 
 def _cuda_prefix(node: ast.AST) -> bool:
-    """Return true for what :func:`_cuda_text` accepts, and for ``"cuda:"``, with which names of devices may begin."""
+    """Return true for the texts of :func:`_cuda_text`, and for ``"cuda:"``, with which names of devices may begin."""
     return _cuda_text(node) or (isinstance(node, ast.Constant) and node.value == f"{CUDA}:")
 
 

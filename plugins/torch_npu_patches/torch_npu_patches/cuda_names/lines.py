@@ -1,4 +1,4 @@
-"""The lines that know CUDA by its name: what became of each, and whether it ran."""
+"""The lines that compare with ``"cuda"`` or look for CUDA: whether each was edited, and how often it ran."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Line(NamedTuple):
     Args:
         file, line: where.
         before: the expression in the source.
-        after: what runs in its place; empty for a line that was left alone.
+        after: the expression that runs in its place; empty for a line that was left alone.
         why: why it was left alone; empty for one that was edited.
         runs: how often it ran; a line that was left alone is not counted.
         hides: whether it looks for CUDA and finds none, so that its function takes its branch for NPUs.
@@ -42,7 +42,7 @@ class Line(NamedTuple):
         return f"{self.file}:{self.line}: {self.before} -> {self.after}, {self.runs}x"
 
 
-#: By number: what edited lines give to :mod:`torch_npu_patches.cuda_names.running`.
+#: By number: edited lines pass their numbers to :mod:`torch_npu_patches.cuda_names.running`.
 LINES: list[Line] = []
 _numbers: dict[tuple[str, int, bool], int] = {}  # by file, line, and whether it was edited
 
@@ -86,5 +86,5 @@ def rows(lines: list[Line]) -> list[dict[str, Any]]:
     ]
 
 
-if hasattr(os, "register_at_fork"):  # a worker reports what it did itself
+if hasattr(os, "register_at_fork"):  # a worker reports only the lines that it ran itself
     os.register_at_fork(after_in_child=clear)

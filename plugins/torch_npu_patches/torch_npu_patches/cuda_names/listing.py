@@ -26,7 +26,7 @@ _VERDICTS = {True: "on", False: "off"}
 
 
 class Row(NamedTuple):
-    """A line of a package that compares with ``"cuda"``, or looks for CUDA in a function that knows NPUs.
+    """A line of a package that compares with ``"cuda"``, or looks for CUDA in a function with a branch for NPUs.
 
     Args:
         place: file, from the folder of the package, and line: ``timm/layers/fast_norm.py:41``.
@@ -99,12 +99,12 @@ def dumped(listing: Mapping[str, Mapping[str, Iterable[Row]]]) -> str:
 
 
 def public_version(package: str) -> str:
-    """Return the installed version of an import package, without what follows a plus; empty if it has none."""
+    """Return the installed version of an import package, without the part after a plus; empty if it has none."""
     return (version_of(package) or version_of_provider(package) or "").partition("+")[0]
 
 
 def verdicts(module: str, file: str) -> Mapping[tuple[int, str], Row]:
-    """Return what the list has about a module of an installed package, by line and expression.
+    """Return the rows of the list about a module of an installed package, by line and expression.
 
     Args:
         module: its name.

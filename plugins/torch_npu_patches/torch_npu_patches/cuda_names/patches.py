@@ -15,7 +15,7 @@ __all__ = ["CUDA_NAMES"]
 
 
 def make_parse_def(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return the function by which torch.jit.script reads a function, with what it compares with ``"cuda"`` edited."""
+    """Return the function by which torch.jit.script reads a function; it edits comparisons with ``"cuda"``."""
     from torch_npu_patches.private_torch import is_dynamo_compiling
 
     running.is_compiling = is_dynamo_compiling  # torch is there now

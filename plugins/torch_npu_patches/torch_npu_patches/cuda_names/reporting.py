@@ -1,4 +1,4 @@
-"""What reports and the last line of a run have about lines that compare with ``"cuda"``."""
+"""The parts of reports and of the last line of a run about lines that compare with ``"cuda"``."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def sections() -> Iterator[pc.Section]:
     """Yield sections for lines that look for CUDA and find none, that compare with it, and that were not edited.
 
     The first has the lines that ran. The second has the lines that ran, and lines of the program that did not or were
-    left alone; other lines of installed packages are counted. The third has what Python compiled where no patch can
-    edit it.
+    left alone; other lines of installed packages are counted. The third has comparisons in code that no patch
+    can edit.
     """
     missed = comparisons()
     if missed:

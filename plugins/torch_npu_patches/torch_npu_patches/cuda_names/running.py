@@ -1,8 +1,8 @@
-"""What edited lines call: each function counts its line and does what the line did, for CUDA and for NPUs.
+"""The functions that edited lines call. Each counts its line and computes the comparison, for CUDA and for NPUs.
 
 A value that is no text is compared as it was: arrays and columns of tables compare in their own way. Nothing here is
-hard for ``torch.compile`` to follow, which sees through all of it. A line in compiled code is not counted: what counts
-would be a side effect of the graph.
+hard for ``torch.compile`` to trace. A line in compiled code is not counted: the count would be a side effect of the
+graph.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def within(number: int, text: str, value: Any) -> bool:
 
 
 def table(number: int, devices: dict[str, Any]) -> dict[str, Any]:
-    """Return ``devices``, a table by device, with what it has for CUDA under the NPU's name as well."""
+    """Return ``devices``, a table by device, with the entries for CUDA under the NPU's name as well."""
     reached(number)
     for name in list(devices):
         if name.startswith(CUDA):

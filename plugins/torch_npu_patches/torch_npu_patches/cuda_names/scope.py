@@ -1,4 +1,4 @@
-"""Which modules are edited: the program, and installed packages but for torch and what is made for NPUs."""
+"""Which modules are edited: the program, and installed packages except torch and packages made for NPUs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sysconfig
 
 __all__ = ["OWN_BRANCHES", "WITH_BRANCHES", "has_branches", "is_library", "is_program"]
 
-#: Packages that are never edited: torch itself and what compiles for it, whose ``"cuda"`` is the device that torch has;
-#: and what knows NPUs.
+#: Packages that are never edited: torch and compilers for it, whose ``"cuda"`` is torch's own device; and packages made
+#: for NPUs.
 OWN_BRANCHES = frozenset(
     (
         "functorch",

@@ -24,12 +24,12 @@ from torch_npu_patches.transfer_to_npu.devices import CUDA, npu_name
 
 __all__ = ["Comparison", "comparisons", "start"]
 
-#: Instructions between the text and what compares it.
+#: The most instructions between the text and the comparison.
 _NEAR = 4
 #: Instructions that do nothing here.
 _EMPTY = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "PRECALL"))
 _COMPARISON = re.compile(r"^(bool\()?[=!]=")
-#: Names that edited code has for what it calls begin so.
+#: Edited code calls functions by names that begin so.
 _EDITED = "_@"
 
 
@@ -39,7 +39,7 @@ class Comparison(NamedTuple):
     Args:
         file, line: as a traceback has them.
         function: in which the line is; ``<module>`` for the top level.
-        runner: file and line that ran the code; empty for what Python started.
+        runner: file and line that ran the code; empty if Python itself ran it.
     """
 
     file: str
@@ -83,7 +83,7 @@ def _audit(event: str, arguments: Any) -> None:
                 runner = _runner()
                 if not _is_generated(code, runner):
                     _kept[Comparison(code.co_filename, line, function, _place(runner))] = None
-    except Exception:  # what a hook raises ends the program's exec
+    except Exception:  # an exception of a hook ends the program's exec
         pass
 
 
