@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 
 def _before_fork() -> None:
@@ -33,6 +33,7 @@ from patchcore.errors import (
     UnknownName,
 )
 from patchcore.hookspecs import hookimpl, hookspec
+from patchcore.objects.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from patchcore.builtin.public import (
@@ -119,14 +120,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -236,7 +236,7 @@ def advise(name: str, command: str) -> Optional[str]:
 def register_run_options(parser: ArgumentParser, command: str) -> None:
     """Add options to ``patchcore run`` or ``patchcore verify``, whose name is ``command``.
 
-    An option with ``dest=f"{patchcore.cli.options.SETTING}key"`` sets the setting ``key``.
+    An option with ``dest=f"{patchcore.plugin.SETTING_PREFIX}key"`` sets the setting ``key``.
     """
 
 

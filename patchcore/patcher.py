@@ -29,7 +29,7 @@ from patchcore.objects.extensions import Extensions, using
 from patchcore.objects.printable import counted, shown
 from patchcore.planning.conditions import APPLY, OFF
 from patchcore.planning.plan import Candidate, Context, Plan, PlannedPatch, continue_plan, covered_by, make_plan
-from patchcore.planning.provenance import LOCAL, Provenance
+from patchcore.planning.provenance import LOCAL_PROVENANCE, Provenance
 from patchcore.planning.spelling import alias_remarks
 from patchcore.plugins import Plugins
 from patchcore.process import caller, describe_process, process_rank
@@ -412,7 +412,7 @@ class Patcher(contextlib.ContextDecorator):
         if self._candidates is None:
             found: dict[str, Candidate] = {}
             for own in self._own:
-                self._take(found, own if isinstance(own, Candidate) else Candidate(own, LOCAL))
+                self._take(found, own if isinstance(own, Candidate) else Candidate(own, LOCAL_PROVENANCE))
             asked = {"settings": self.settings, "plugins": self.plugins}
             answers = list(self.plugins.collect("register_patches", **asked))
             contributed = [Candidate(patch, provenance) for provenance, patches in answers for patch in patches]
@@ -569,7 +569,7 @@ class Patcher(contextlib.ContextDecorator):
             )
         else:
             error = DeclarationError(f"expected a Patch, got {shown(patch)}")
-        if candidate in self._own or provenance is LOCAL:
+        if candidate in self._own or provenance is LOCAL_PROVENANCE:
             raise error
         self.plugins.note(provenance, "register_patches", error)
 

@@ -20,12 +20,12 @@ __all__ = [
     "Made",
     "ModuleLock",
     "caller",
-    "decimal",
     "describe_process",
     "end_imports",
     "import_lock",
     "imported_elsewhere",
     "importer_of",
+    "parse_decimal",
     "process_rank",
     "rank_variable",
 ]
@@ -65,7 +65,7 @@ MOST_RANKS = 2**31 - 1
 _logged: set[tuple[str, str]] = set()
 
 
-def decimal(text: str, most: int) -> Optional[int]:
+def parse_decimal(text: str, most: int) -> Optional[int]:
     """Return the number that ``text`` writes in the digits 0 to 9, ``None`` for any other text and above ``most``.
 
     ``str.isdigit`` is true of ``²``, which ``int`` refuses, and ``int`` reads ``٣``, ``1_0`` and ``" 1"``.
@@ -94,7 +94,7 @@ def _first_number(variables: Iterable[str], most: int) -> Optional[tuple[str, in
         value = os.environ.get(variable)
         if not value:
             continue
-        number = decimal(value, most)
+        number = parse_decimal(value, most)
         if number is not None:
             return variable, number
         if (variable, value) not in _logged:

@@ -16,7 +16,7 @@ from patchcore.logs import is_shown
 from patchcore.objects.printable import printable
 from patchcore.process import process_rank, rank_variable
 
-__all__ = ["hidden_failures", "say", "show_failure"]
+__all__ = ["hidden_failures", "print_message", "show_failure"]
 
 #: The failed patch or program, by the line that was written about it.
 _failed: dict[str, str] = {}
@@ -27,7 +27,7 @@ _process = 0
 _hidden = False
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     """Write a line to the current ``sys.stderr``. Errors of writing are ignored, so that they cannot end the program.
 
     Args:
@@ -79,10 +79,10 @@ def show_failure(name: str, message: str) -> None:
         atexit.register(_sum_up, _process)
     if message not in _failed:
         _failed[message] = name
-        say(message)
+        print_message(message)
 
 
 def _sum_up(process: int) -> None:
     if process == os.getpid():  # a forked child calls the functions of its parent, too
         names = dict.fromkeys(_failed.values())
-        say(f"failed in this process, and not in force: {', '.join(names)}")
+        print_message(f"failed in this process, and not in force: {', '.join(names)}")

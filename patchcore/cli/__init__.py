@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["build_parser", "main"]
 
-OK, FINDINGS, USAGE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
+EXIT_OK, EXIT_FINDINGS, EXIT_USAGE, EXIT_INTERNAL, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
 #: Errors of the system if no more can be written: a disk or a quota is full, or the device has failed.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -56,23 +56,23 @@ def _run(arguments: list[str]) -> int:
     try:
         try:
             options = _parse(arguments)
-            code = int(options.command(options) or OK)
+            code = int(options.command(options) or EXIT_OK)
         finally:
             sys.stdout.flush()  # here, where an error can still be reported; help ends in SystemExit
     except (UnknownName, SettingsError) as error:
-        return _complain(f"{error}{_advice(error)}", USAGE)
+        return _complain(f"{error}{_advice(error)}", EXIT_USAGE)
     except PatchcoreError as error:
-        return _complain(error, FINDINGS)
+        return _complain(error, EXIT_FINDINGS)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader went away: `patchcore list | head`
         _write_no_more()
-        return OK
+        return EXIT_OK
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             return _internal()
         _write_no_more()
-        return _complain(f"the output cannot be written: {error.strerror}", USAGE)
+        return _complain(f"the output cannot be written: {error.strerror}", EXIT_USAGE)
     except Exception:
         return _internal()
     return code
@@ -87,7 +87,7 @@ def _internal() -> int:
     from patchcore.stdlib import traceback
 
     traceback.print_exc()
-    return _complain("this is a bug in patchcore or in a plugin's command; please report it", INTERNAL)
+    return _complain("this is a bug in patchcore or in a plugin's command; please report it", EXIT_INTERNAL)
 
 
 def _advice(error: Exception) -> str:
@@ -104,12 +104,12 @@ def _complete() -> int:
     try:
         import argcomplete
     except ImportError:
-        return INTERNAL
+        return EXIT_INTERNAL
     parser, subparsers, _ = build_parser(discover=True)
     for command in subparsers.choices.values():
         command.complete()
     argcomplete.autocomplete(parser)  # ends the process
-    return OK
+    return EXIT_OK
 
 
 def _see_current_folder() -> None:
@@ -194,11 +194,11 @@ def build_parser(*, discover: bool) -> tuple[Parser, Any, Plugins]:
             settings.complete(plugins.settings())
     except PatchcoreError as error:  # help is wanted most when something is wrong
         if discover:
-            _complain(error, USAGE)
+            _complain(error, EXIT_USAGE)
         plugins = Plugins(discover=False, commands=True)
     plugins.notify("register_commands", subparsers=subparsers)
     for problem in plugins.problems:
-        _complain(problem, OK)
+        _complain(problem, EXIT_OK)
     return parser, subparsers, plugins
 
 

@@ -17,10 +17,10 @@ from patchcore.patcher import Patcher
 from patchcore.report import Problem
 from patchcore.settings import Settings
 
-__all__ = ["SETTING", "Parser", "add_format", "add_selection", "patcher_from"]
+__all__ = ["SETTING_PREFIX", "Parser", "add_format", "add_selection", "patcher_from"]
 
 #: Before the name of a plugin's setting: the ``dest`` of an option that sets it, for ``add_argument`` in a hook.
-SETTING = "setting:"
+SETTING_PREFIX = "setting:"
 
 
 class Parser(argparse.ArgumentParser):
@@ -159,7 +159,11 @@ def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -
         "variant": options.variant,
         "on_failure": "raise" if getattr(options, "strict", False) else None,
         "count": True if getattr(options, "count", False) else None,
-        **{name[len(SETTING) :]: value for name, value in vars(options).items() if name.startswith(SETTING)},
+        **{
+            name[len(SETTING_PREFIX) :]: value
+            for name, value in vars(options).items()
+            if name.startswith(SETTING_PREFIX)
+        },
     }
     patcher = Patcher.discover(settings=Settings.load(arguments=arguments, origin="command line", start=start))
     directories = dict(patcher.settings.modules)

@@ -466,7 +466,7 @@ class Wrap(SlotChange):
         if isinstance(slot, BodySlot):
             return binding.wrapped_body(below, wrapper, slot.body, self.counter)
         _refuse_without_original(below, slot)
-        return binding.wrap(slot.as_own(below), wrapper, in_class=slot.in_class, counter=self.counter)
+        return binding.wrap_raw(slot.as_own(below), wrapper, in_class=slot.in_class, counter=self.counter)
 
 
 class Register(SlotChange):

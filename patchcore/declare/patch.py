@@ -16,7 +16,7 @@ from patchcore.errors import DeclarationError, did_you_mean
 __all__ = ["Patch", "patch", "wrap"]
 
 #: In ``after``: every other patch that changes the same targets.
-ANY = "*"
+ANY_PATCH = "*"
 #: Patches, each as its name or as the patch itself.
 Names = Union[str, "Patch", Sequence[Union[str, "Patch"]]]
 
@@ -178,7 +178,7 @@ class Patch(Declaration):
     def stacks_with(self, other: Patch) -> bool:
         """True if one of the two is declared ``after`` or ``before`` the other."""
         ordered, others = (*self.after, *self.before), (*other.after, *other.before)
-        if ANY in ordered or ANY in others:
+        if ANY_PATCH in ordered or ANY_PATCH in others:
             return True
         return not (other.names.isdisjoint(ordered) and self.names.isdisjoint(others))
 

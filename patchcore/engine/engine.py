@@ -21,11 +21,12 @@ from patchcore.declare.changes import SlotChange, resolve
 from patchcore.declare.patch import Patch
 from patchcore.declare.target import Target
 from patchcore.engine.application import Application, ChangeState, Holder
+from patchcore.engine.context import WriteContext, Writer
 from patchcore.engine.events import tell
 from patchcore.engine.importing import ImportWatch, loaded_here
 from patchcore.engine.journal import Journal
 from patchcore.engine.rebinding import Modules, Moves, Rebinder
-from patchcore.engine.writers import Writer, WriterFactory, writer_of
+from patchcore.engine.writers import WriterFactory, writer_of
 from patchcore.errors import PatchError, TargetNotFound, describe_error, did_you_mean
 from patchcore.objects.extensions import NONE, Extensions, using
 from patchcore.objects.lazy import lazy_home
@@ -444,7 +445,7 @@ class Engine:
             writer = extensions.writers_in_use[kind] = self._writers.get(factory) or factory(self)
             self._writers[factory] = writer
         with using(extensions):
-            writer.write(application, state, module, moves)
+            writer.write(WriteContext(self.journal, application, state, module, moves))
         if not isinstance(state.change, SlotChange):  # it may have changed what can be imported
             moves.found.clear()
 

@@ -16,6 +16,7 @@ from patchcore.declare.slots import BodySlot, ClassSlot, Slot, find_slot, same_v
 from patchcore.declare.target import Target
 from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
+from patchcore.engine.context import WriteContext, Writer
 from patchcore.engine.journal import Journal, Layer, Record, describe
 from patchcore.engine.rebinding import Moves, Rebinder
 from patchcore.engine.references import StaticSlot
@@ -27,7 +28,7 @@ from patchcore.objects.extensions import Extensions, using
 from patchcore.objects.modules import ABSENT, executed_module
 from patchcore.report import APPLIED, SKIPPED
 
-__all__ = ["WRITERS", "Guard", "Host", "SlotWriter", "Writer", "WriterFactory", "Writers", "class_key", "writer_of"]
+__all__ = ["WRITERS", "Guard", "Host", "SlotWriter", "WriterFactory", "Writers", "class_key", "writer_of"]
 
 
 #: Called with ``change``, ``slot``, ``below`` and ``product``: the change is about to write ``product`` to ``slot``,
@@ -36,28 +37,13 @@ Guard = Callable[[SlotChange, Slot, Any, Any], None]
 
 
 class Host(Protocol):
-    """The part of the engine that :class:`SlotWriter` uses; a writer of a plugin may use the whole engine."""
+    """The part of the engine that :class:`SlotWriter` uses."""
 
     journal: Journal
     rebinder: Rebinder
 
     def defers(self, application: Application, state: ChangeState) -> bool:
         """Return true if the replacement's module is being imported right now, so that the change has to wait."""
-
-
-class Writer(Protocol):
-    """Puts changes of one kind in force."""
-
-    def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
-        """Put one change in force and note that in ``state``. An exception fails the patch.
-
-        Args:
-            application: the patch that the change belongs to. Another thread may revert it at any time: check
-                ``application.in_force`` under the journal's lock, and write nothing if it is false.
-            state: the change, its status, and the slots that were written for it.
-            module: the module of the change's target, imported; ``None`` if the change does not wait for that import.
-            moves: collects the written slots; names that hold an old value of such a slot are bound to the new value.
-        """
 
 
 #: Makes the writer of one kind of change for the :class:`~patchcore.engine.engine.Engine` of the process.
@@ -67,7 +53,7 @@ WriterFactory = Callable[[Any], Writer]
 Writers = Mapping[Union[type[Change], str], Union[WriterFactory, str]]
 
 
-class SlotWriter:
+class SlotWriter(Writer):
     """Writes a :class:`~patchcore.declare.changes.SlotChange` to its slot.
 
     The product is built without a lock, because code of others runs then. It is written if the slot has not changed
@@ -75,15 +61,15 @@ class SlotWriter:
     """
 
     def __init__(self, engine: Host) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._journal = engine.journal
         self._rebinder = engine.rebinder
 
-    def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
-        change = state.change
+    def write(self, context: WriteContext) -> None:
+        change, module = context.state.change, context.module
         assert isinstance(change, SlotChange)
         assert module is not None
-        while not self._write_once(application, state, change, module, moves):
+        while not self._write_once(context.application, context.state, change, module, context.moves):
             pass
 
     def _write_once(

@@ -47,7 +47,7 @@ __all__ = [
     "passing_body",
     "reference",
     "unmark",
-    "wrap",
+    "wrap_raw",
     "wrapped_body",
     "wrapped_callable",
 ]
@@ -158,7 +158,7 @@ def wrapped_callable(raw: Any) -> Any:
     return raw
 
 
-def wrap(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Optional[Counter] = None) -> Any:
+def wrap_raw(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: Optional[Counter] = None) -> Any:
     """Return ``raw`` with ``wrapper(original, *args, **kwargs)`` around its callable, in the same form.
 
     Args:
@@ -244,7 +244,7 @@ def dispatch(
 def wrapped_body(
     original: FunctionType, wrapper: Callable[..., Any], body: Body, counter: Optional[Counter] = None
 ) -> FunctionType:
-    """Return a function whose body calls ``wrapper(original, *args, **kwargs)``; see :func:`wrap`.
+    """Return a function whose body calls ``wrapper(original, *args, **kwargs)``; see :func:`wrap_raw`.
 
     Args:
         original: what the function that gets the body does now.

@@ -31,7 +31,18 @@ except ImportError:  # a Python that was built without libffi
 else:
     _POINTER = ctypes.sizeof(ctypes.c_void_p)
 
-__all__ = ["COMPARE", "HASH", "SLOTS", "exact", "is_known", "is_reversible", "read_slot", "remark", "write_slot"]
+__all__ = [
+    "COMPARE",
+    "HASH",
+    "SLOTS",
+    "Position",
+    "exact",
+    "is_known",
+    "is_reversible",
+    "read_slot",
+    "remark",
+    "write_slot",
+]
 
 #: Where the members of ``PyTypeObject`` begin: after the head of an object of variable size.
 _MEMBERS = object.__basicsize__ + _POINTER

@@ -18,7 +18,7 @@ from patchcore.planning.spelling import FindHome, unify
 from patchcore.report import FAILED, SKIPPED, Remark
 from patchcore.settings import Choice, Settings
 
-__all__ = ["Candidate", "Context", "Plan", "PlannedPatch", "continue_plan", "covered_by", "make_plan", "select"]
+__all__ = ["Candidate", "Context", "Plan", "PlannedPatch", "continue_plan", "covered_by", "make_plan", "select_patches"]
 
 
 class Candidate(NamedTuple):
@@ -278,7 +278,7 @@ def _is_spelled(change: Change) -> bool:
     return isinstance(change, SlotChange) and change.only_in is None
 
 
-def select(name: str, candidates: Iterable[Candidate]) -> list[Candidate]:
+def select_patches(name: str, candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return the candidates that ``name`` means: a patch, a legacy name, a target, a plugin, or ``*`` for all.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
-__all__ = ["LOCAL", "Provenance"]
+__all__ = ["LOCAL_PROVENANCE", "Provenance"]
 
 
 class Provenance(NamedTuple):
@@ -32,9 +32,9 @@ class Provenance(NamedTuple):
 
     def __str__(self) -> str:
         if self.distribution is None:
-            return f"plugin {self.plugin}" if self.plugin != LOCAL.plugin else "local code"
+            return f"plugin {self.plugin}" if self.plugin != LOCAL_PROVENANCE.plugin else "local code"
         return f"plugin {self.plugin}, {self.distribution} {self.version or '(unknown version)'}"
 
 
 #: Patches handed to a Patcher directly.
-LOCAL = Provenance("local")
+LOCAL_PROVENANCE = Provenance("local")

@@ -15,7 +15,7 @@ from patchcore.errors import (
     describe_error,
     did_you_mean,
 )
-from patchcore.planning.provenance import LOCAL, Provenance
+from patchcore.planning.provenance import LOCAL_PROVENANCE, Provenance
 
 
 def test_every_error_is_a_patchcore_error_and_shown_in_the_hierarchy() -> None:
@@ -60,7 +60,7 @@ def test_a_wrong_name_gets_the_nearest_known_one(name: str, known: list[str], hi
 
 def test_a_conflict_names_both_patches_their_origins_and_the_lines_that_fix_it() -> None:
     first = SimpleNamespace(patch=SimpleNamespace(name="a.one"), provenance=Provenance("one", "one-dist", "1.0"))
-    second = SimpleNamespace(patch=SimpleNamespace(name="b.two"), provenance=LOCAL)
+    second = SimpleNamespace(patch=SimpleNamespace(name="b.two"), provenance=LOCAL_PROVENANCE)
     message = conflict_message("m:f", first, second)
     for part in ("m:f", "a.one (plugin one, one-dist 1.0)", "b.two (local code)", "after=['a.one'] in b.two"):
         assert part in message
@@ -93,7 +93,7 @@ def test_an_error_that_cannot_be_printed_is_still_named() -> None:
 @pytest.mark.parametrize(
     ("provenance", "text"),
     [
-        (LOCAL, "local code"),
+        (LOCAL_PROVENANCE, "local code"),
         (Provenance("my_plugin"), "plugin my_plugin"),
         (Provenance("mmcv", "mmcv-npu-patches", "0.1"), "plugin mmcv, mmcv-npu-patches 0.1"),
         (Provenance("mmcv", "mmcv-npu-patches"), "plugin mmcv, mmcv-npu-patches (unknown version)"),

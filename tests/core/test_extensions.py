@@ -10,6 +10,7 @@ import pytest
 
 import patchcore as pc
 from patchcore.declare.changes import Change
+from patchcore.engine.context import WriteContext, Writer
 from patchcore.plugins import Plugins
 
 SHOP = {
@@ -40,14 +41,11 @@ class Tagged(Change):
         return None
 
 
-class TagWriter:
+class TagWriter(Writer):
     """Marks its change as applied, and writes nothing."""
 
-    def __init__(self, engine: Any) -> None:
-        pass
-
-    def write(self, application: Any, state: Any, module: Any, moves: Any) -> None:
-        state.status = "applied"
+    def write(self, context: WriteContext) -> None:
+        assert context.begin()
 
 
 class Away:

@@ -20,7 +20,14 @@ from typing import Any
 import pytest
 
 from patchcore.builtin.shared import files
-from patchcore.builtin.shared.files import UntrustedPath, append, private_folder, refuse_shared, user_cache, write_whole
+from patchcore.builtin.shared.files import (
+    UntrustedPath,
+    append_text,
+    private_folder,
+    refuse_shared,
+    user_cache,
+    write_whole,
+)
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs owners and permissions of POSIX")
 
@@ -200,24 +207,24 @@ class TestWriteWhole:
 class TestAppend:
     def test_it_starts_with_a_new_file(self, tmp_path: Path, victim: Path) -> None:
         path = tmp_path / "trace"
-        append(path, "a", new=True)
-        append(path, "b", new=False)
+        append_text(path, "a", new=True)
+        append_text(path, "b", new=False)
         assert path.read_text() == "ab"
         with pytest.raises(FileExistsError):
-            append(path, "c", new=True)
+            append_text(path, "c", new=True)
         path.unlink()
         with pytest.raises(FileNotFoundError):
-            append(path, "c", new=False)
+            append_text(path, "c", new=False)
         path.symlink_to(victim)
         for new in (True, False):
             with pytest.raises(OSError):
-                append(path, "c", new=new)
+                append_text(path, "c", new=new)
 
 
 #: Calls that write a file some other way, by module and function, and why that is safe.
 OTHER_WAYS = {
     ("patchcore/builtin/shared/files.py", "write_whole"): "the way itself",
-    ("patchcore/builtin/shared/files.py", "append"): "the way itself",
+    ("patchcore/builtin/shared/files.py", "append_text"): "the way itself",
     ("patchcore/cli/__init__.py", "_write_no_more"): "opens os.devnull",
     ("patchcore/cli/__init__.py", "streams_that_take_any_text"): "opens os.devnull",
     ("plugins/npu_graph/npu_graph/c/toolchain.py", "_accepts"): "in a new folder with a name that cannot be guessed",

@@ -24,7 +24,7 @@ from patchcore.builtin.report.merge import findings, read_reports
 from patchcore.builtin.run import report_file
 from patchcore.builtin.run.session import Session
 from patchcore.cli import main
-from patchcore.process import decimal, describe_process, process_rank, rank_variable
+from patchcore.process import describe_process, parse_decimal, process_rank, rank_variable
 from patchcore.settings import Settings
 from patchcore_torch.ranks.agreement import compare_ranks
 
@@ -494,7 +494,7 @@ class TestEnvironment:
 
     @given(st.text(max_size=30), st.integers(0, 10**20))
     def test_a_number_is_what_int_says_it_is(self, text: str, most: int) -> None:
-        number = decimal(text, most)
+        number = parse_decimal(text, most)
         if number is None:
             try:
                 assert not text.isascii() or not text.isdigit() or int(text) > most

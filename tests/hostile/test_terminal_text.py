@@ -18,7 +18,7 @@ from programs import Programs
 import patchcore as pc
 from patchcore.cli import main
 from patchcore.objects.printable import printable
-from patchcore.stderr import say
+from patchcore.stderr import print_message
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -173,7 +173,7 @@ def test_a_strict_run(programs: Programs) -> None:
 
 def test_messages_for_the_logging_of_the_program(capsys) -> None:
     logging.getLogger("patchcore").warning("patch %s", HOSTILE)
-    say(HOSTILE)
+    print_message(HOSTILE)
     captured = capsys.readouterr()
     _refuse_control(captured.out, captured.err)
     assert r"\x1b[2J" in captured.err

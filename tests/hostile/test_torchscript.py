@@ -12,7 +12,7 @@ from typing import Any, Callable
 import pytest
 
 import patchcore as pc
-from patchcore.objects.binding import wrap
+from patchcore.objects.binding import wrap_raw
 from patchcore.objects.extensions import Extensions, using
 from patchcore_torch.torchscript import mark
 
@@ -321,9 +321,9 @@ def test_methods_that_were_patched_before_torch_is_loaded_are_marked_with_the_fi
     with using(extensions):
         with monkeypatch.context() as without:
             without.delitem(sys.modules, "torch._jit_internal", raising=False)
-            early = wrap(method, more, in_class=True)
+            early = wrap_raw(method, more, in_class=True)
             assert vars(early) == {"__wrapped__": method}
-        late = wrap(method, more, in_class=True)
+        late = wrap_raw(method, more, in_class=True)
     assert vars(early).keys() == vars(late).keys() == {"__wrapped__", "_torchscript_modifier"}
 
 

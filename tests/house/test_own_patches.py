@@ -14,7 +14,7 @@ import own_patches
 import pytest
 from own_patches import EXCLUSIVE, Everything, collect, combinations_of_requests, plan
 
-from patchcore.declare.patch import ANY
+from patchcore.declare.patch import ANY_PATCH
 
 for module in own_patches.plugin_modules():
     pytest.importorskip(module, reason="needs the plugins of this repository")
@@ -66,7 +66,7 @@ def test_every_selection_in_every_order_is_planned_in_one_order(data: st.DataObj
 def test_no_patch_names_one_that_is_not_there_in_its_order() -> None:
     """A misspelt name in ``after``, ``before`` or ``conflicts`` would mean nothing, silently."""
     candidates = collect(tuple(own_patches.REQUESTS))
-    known = {ANY, *(name for candidate in candidates for name in candidate.patch.names)}
+    known = {ANY_PATCH, *(name for candidate in candidates for name in candidate.patch.names)}
     for candidate in candidates:
         patch = candidate.patch
         assert {*patch.after, *patch.before, *patch.conflicts} <= known, patch.name

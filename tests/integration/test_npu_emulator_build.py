@@ -152,7 +152,7 @@ class TestBuild:
     def test_no_compiler(self, command: Run) -> None:
         done = command("build", CXX="no-such-compiler -O3")
         assert done.returncode == 1
-        assert "expected a C++ compiler, found no no-such-compiler -O3. Install one or name it in CXX" in done.stderr
+        assert "expected a C++ compiler, found no no-such-compiler -O3; install one (Debian: g++)" in done.stderr
 
     def test_a_compiler_that_fails(self, command: Run, cache: Path, compiler: Path) -> None:
         compiler.write_text("#!/bin/sh\necho it is broken >&2\nexit 3\n")

@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from patchcore.objects.private_names import PrivateNameMissing, look_up
+from patchcore.objects.lazy_names import PrivateNameMissing, look_up
 
 pytestmark = pytest.mark.libraries
 

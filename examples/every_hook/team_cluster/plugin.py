@@ -237,11 +237,11 @@ def advise(name: str, command: str) -> Optional[str]:
 @pc.hookimpl
 def register_run_options(parser: argparse.ArgumentParser) -> None:
     """Add two options that set settings, and one that only :func:`configure_run` reads."""
-    from patchcore.plugin import SETTING
+    from patchcore.plugin import SETTING_PREFIX
 
     group = parser.add_argument_group("cluster")
-    group.add_argument("--threads", dest=f"{SETTING}threads", metavar="N", help="threads of pointcloud")
-    trusted = f"{SETTING}trusted"
+    group.add_argument("--threads", dest=f"{SETTING_PREFIX}threads", metavar="N", help="threads of pointcloud")
+    trusted = f"{SETTING_PREFIX}trusted"
     group.add_argument("--trusted", action="append", dest=trusted, metavar="PLUGIN", help="veto patches of others")
     group.add_argument("--job", default="", metavar="NAME", help="the name of the job, for reports")
 

@@ -21,7 +21,7 @@ from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.errors import SettingsError
 from patchcore.objects.printable import counted, inflected
 from patchcore.planning.conditions import OFF
-from patchcore.planning.plan import Candidate, Plan, select
+from patchcore.planning.plan import Candidate, Plan, select_patches
 
 __all__ = ["main", "parse"]
 
@@ -120,7 +120,7 @@ class _Result(NamedTuple):
 def _scope(plan: Plan, keep: Sequence[str], untried: Collection[str]) -> _Scope:
     entries = [entry for entry in plan if entry.provenance.plugin not in untried]  # these count steps, or record
     candidates = [Candidate(entry.patch, entry.provenance) for entry in entries]
-    kept = {candidate.patch.name for name in keep for candidate in select(name, candidates)}
+    kept = {candidate.patch.name for name in keep for candidate in select_patches(name, candidates)}
     # one that has lost a conflict would win where the other is not tried, and that is another question
     out = {entry.patch.name for entry in entries if entry.verdict == OFF or entry.rival is not None}
     names = [entry.patch.name for entry in entries]

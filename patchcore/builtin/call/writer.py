@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from types import ModuleType
-from typing import Optional
 
 from patchcore.builtin.call.change import Call
 from patchcore.builtin.call.snapshot import Edit, Snapshot
 from patchcore.engine.application import Application, ChangeState
+from patchcore.engine.context import WriteContext, Writer
 from patchcore.engine.engine import Engine
 from patchcore.engine.journal import Layer
 from patchcore.engine.rebinding import Moves
@@ -19,14 +18,15 @@ from patchcore.report import APPLIED, SKIPPED
 __all__ = ["CallWriter"]
 
 
-class CallWriter:
+class CallWriter(Writer):
     """Runs the function of a :class:`~patchcore.Call`, and enters every edit it makes in the journal."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._journal = engine.journal
 
-    def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
+    def write(self, context: WriteContext) -> None:
+        application, state, module = context.application, context.state, context.module
         change = state.change
         assert isinstance(change, Call)
         with self._journal.lock:
@@ -47,7 +47,7 @@ class CallWriter:
             with self._journal.lock:
                 if done and application.in_force:
                     for edit in self._edits(snapshot):
-                        self._adopt(application, state, change, edit, moves)
+                        self._adopt(application, state, change, edit, context.moves)
                 else:
                     self._undo(snapshot)
                 state.undo = None

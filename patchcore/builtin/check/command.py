@@ -19,7 +19,7 @@ from patchcore.builtin.shared.command_line import advise_on_modules
 from patchcore.builtin.shared.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
-from patchcore.declare.patch import ANY
+from patchcore.declare.patch import ANY_PATCH
 from patchcore.errors import CONTAINED, PatchcoreError, PatchError, TargetNotFound, describe_error, did_you_mean
 from patchcore.objects.extensions import using
 from patchcore.patcher import Patcher
@@ -202,7 +202,7 @@ def _order_findings(plan: Plan) -> Iterator[Finding]:
         for argument in ("after", "before", "conflicts"):
             for name in getattr(entry.patch, argument):
                 near = difflib.get_close_matches(name, names, n=1, cutoff=0.85)
-                if name != ANY and name not in names and near:
+                if name != ANY_PATCH and name not in names and near:
                     message = (
                         f"{argument}={name!r} in {entry.provenance}: no patch has this name; did you mean {near[0]!r}?"
                     )

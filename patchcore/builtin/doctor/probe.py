@@ -18,7 +18,18 @@ import patchcore_startup
 from patchcore.builtin.shared.manifest import digest, make_manifest
 from patchcore.errors import describe_error
 
-__all__ = ["PATCHED", "PATIENCE", "PYTHON", "UNPATCHED", "UNREACHABLE", "Probe", "Sight", "in_python", "look", "main"]
+__all__ = [
+    "PATCHED",
+    "PROBE_TIMEOUT",
+    "PYTHON",
+    "UNPATCHED",
+    "UNREACHABLE",
+    "Probe",
+    "ProbeResult",
+    "main",
+    "probe_process",
+    "probe_python",
+]
 
 PATCHED = "patched"
 #: It should be patched, and is not.
@@ -27,10 +38,10 @@ UNPATCHED = "not patched"
 UNREACHABLE = "out of reach"
 
 #: The answer of a process: a summary of its patches and the digest of its manifest; ``None`` if it is part of no run.
-Sight = Optional[dict[str, str]]
+ProbeResult = Optional[dict[str, str]]
 
 #: Seconds that a child may take; some imports take long.
-PATIENCE = 120
+PROBE_TIMEOUT = 120
 
 # For a Python that may not have patchcore on its path.
 _CODE = """
@@ -40,15 +51,15 @@ if startup is None or startup.finder is None:
     print("null")
 else:
     import json
-    from patchcore.builtin.doctor.probe import look
-    print(json.dumps(look()))
+    from patchcore.builtin.doctor.probe import probe_process
+    print(json.dumps(probe_process()))
 """
 
 #: This Python, for children.
 PYTHON = sys.executable
 
 
-def look() -> Sight:
+def probe_process() -> ProbeResult:
     """Return the summary of this process's patches and the digest of its manifest; ``None`` outside a run."""
     if not patchcore_startup.activate():
         return None
@@ -66,18 +77,18 @@ class Probe(NamedTuple):
 
     Args:
         kind: its name in the output.
-        start: starts one; returns the result of :func:`look` in it.
+        start: starts one; returns the result of :func:`probe_process` in it.
         unreachable: why patchcore cannot reach such a process, with the remedy; empty if it can.
     """
 
     kind: str
-    start: Callable[[], Sight]
+    start: Callable[[], ProbeResult]
     unreachable: str = ""
 
 
 def main() -> None:
     """Print a line for each kind of child process."""
-    here = look()
+    here = probe_process()
     for kind, start, unreachable in (*_kinds(), *_kinds_of_plugins()):
         try:
             sight = start()
@@ -88,7 +99,7 @@ def main() -> None:
         print(json.dumps({"kind": kind, **dict(zip(("result", "detail"), verdict))}), flush=True)
 
 
-def _judge(sight: Sight, here: Sight, hint: str) -> tuple[str, str]:
+def _judge(sight: ProbeResult, here: ProbeResult, hint: str) -> tuple[str, str]:
     if sight is None:
         return (UNREACHABLE, hint) if hint else (UNPATCHED, "it did not join the run")
     if here is not None and sight["digest"] != here["digest"]:
@@ -100,14 +111,14 @@ def _kinds() -> Iterator[Probe]:
     """The kinds of child process that Python has."""
     for method in multiprocessing.get_all_start_methods():
         yield Probe(f"multiprocessing, {method}", partial(_in_pool, method))
-    yield Probe("python", in_python)
+    yield Probe("python", probe_python)
     for flag in ("-E", "-I"):
         hint = f"{flag} ignores PYTHONPATH, and patchcore is not installed in site-packages; install it there"
-        yield Probe(f"python {flag}", partial(in_python, flag), hint)
+        yield Probe(f"python {flag}", partial(probe_python, flag), hint)
     hint = "-S disables site-packages, where patchcore is installed; run without -S"
-    yield Probe("python -S", partial(in_python, "-S"), hint)
+    yield Probe("python -S", partial(probe_python, "-S"), hint)
     hint = "it does not get the environment variables of the run; pass os.environ on, or call patchcore.apply() in it"
-    yield Probe("python, empty environment", partial(in_python, environment={}), hint)
+    yield Probe("python, empty environment", partial(probe_python, environment={}), hint)
 
 
 def _kinds_of_plugins() -> list[Probe]:
@@ -120,21 +131,21 @@ def _kinds_of_plugins() -> list[Probe]:
     return plugins.gather("child_probes", lambda probe: isinstance(probe, Probe), "probes")
 
 
-def _in_pool(method: str) -> Sight:
+def _in_pool(method: str) -> ProbeResult:
     with multiprocessing.get_context(method).Pool(1) as pool:
-        return pool.apply_async(look).get(PATIENCE)
+        return pool.apply_async(probe_process).get(PROBE_TIMEOUT)
 
 
-def in_python(*arguments: str, environment: Optional[Mapping[str, str]] = None) -> Sight:
-    """Start Python and return the result of :func:`look` in it.
+def probe_python(*arguments: str, environment: Optional[Mapping[str, str]] = None) -> ProbeResult:
+    """Start Python and return the result of :func:`probe_process` in it.
 
     Args:
         arguments: of this Python, in front of the code to run.
         environment: its variables; those of this process by default.
     """
     command = [PYTHON, *arguments, "-c", _CODE]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, timeout=PATIENCE, check=True)
-    sight: Sight = json.loads(done.stdout)  # ASCII
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, timeout=PROBE_TIMEOUT, check=True)
+    sight: ProbeResult = json.loads(done.stdout)  # ASCII
     return sight
 
 

@@ -18,7 +18,7 @@ from importlib.util import decode_source
 from typing import Any, NamedTuple, Optional, Union
 
 from patchcore.builtin.drift.syntax import FunctionNode
-from patchcore.builtin.shared.sources import parse
+from patchcore.builtin.shared.sources import parse_source
 from patchcore.declare.target import Item, Step, Target
 from patchcore.errors import NotShown, TargetNotFound, Unseen, did_you_mean
 from patchcore.objects.modules import StubSpec, found_spec, namespace, submodule_names
@@ -105,7 +105,7 @@ class _Module:
     def __init__(self, name: str, source: str, is_package: bool) -> None:
         self.name = name
         self.package = name if is_package else name.rpartition(".")[0]
-        self.tree = parse(source)
+        self.tree = parse_source(source)
         self.scope = _Scope(self.tree.body)
         self._classes: dict[ast.ClassDef, _Scope] = {}
 

@@ -19,7 +19,7 @@ from patchcore.errors import UnknownName, Unseen, describe_error
 from patchcore.objects.extensions import using
 from patchcore.objects.printable import counted
 from patchcore.planning.conditions import Environment
-from patchcore.planning.plan import Candidate, select
+from patchcore.planning.plan import Candidate, select_patches
 
 __all__ = ["add_arguments", "main"]
 
@@ -155,7 +155,7 @@ def main(options: argparse.Namespace) -> int:
 def _chosen(names: list[str], candidates: list[Candidate]) -> list[Candidate]:
     if not names:
         return candidates
-    wanted = {candidate.patch.name for name in names for candidate in select(name, candidates)}
+    wanted = {candidate.patch.name for name in names for candidate in select_patches(name, candidates)}
     return [candidate for candidate in candidates if candidate.patch.name in wanted]
 
 

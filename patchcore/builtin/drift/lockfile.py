@@ -24,7 +24,7 @@ from patchcore.builtin.shared.manifest import (
     Difference,
     Manifest,
     as_text,
-    compare,
+    compare_manifests,
     hash_of_file,
     library_version,
     make_manifest,
@@ -256,7 +256,7 @@ def differences(path: Path, plan: Plan, settings: Mapping[str, str] = MappingPro
     Raises:
         SettingsError: see :func:`read_lock`.
     """
-    return compare(read_lock(path), make_lock(plan, settings))
+    return compare_manifests(read_lock(path), make_lock(plan, settings))
 
 
 def refuse_differences(path: Optional[Path], plan: Plan, settings: Mapping[str, str]) -> None:

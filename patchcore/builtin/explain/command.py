@@ -23,7 +23,7 @@ from patchcore.errors import CONTAINED, TargetError, UnknownName, describe_error
 from patchcore.objects.modules import find_module, submodule_names
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import OFF
-from patchcore.planning.plan import Plan, PlannedPatch, select
+from patchcore.planning.plan import Plan, PlannedPatch, select_patches
 
 __all__ = ["add_arguments", "main"]
 
@@ -96,7 +96,7 @@ def _meant(name: str, patcher: Patcher, plan: Plan) -> tuple[list[PlannedPatch],
     except TargetError:
         asked = None
     try:
-        names = {candidate.patch.name for candidate in select(name, patcher.collect())}
+        names = {candidate.patch.name for candidate in select_patches(name, patcher.collect())}
     except UnknownName as error:
         if asked is None or not find_module(asked.module):
             module = name.partition(":")[0]

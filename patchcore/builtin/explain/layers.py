@@ -13,11 +13,12 @@ from typing import Any, NamedTuple, Optional
 
 from patchcore.builtin.explain.places import Place, place_of
 from patchcore.declare.target import Item, Target
+from patchcore.engine.engine import ENGINE
 from patchcore.engine.journal import Layer, Record
 from patchcore.objects.modules import class_namespace, is_class, namespace
 from patchcore.planning.provenance import Provenance
 
-__all__ = ["LayerRecord", "TargetRecord", "describe_layers"]
+__all__ = ["LayerRecord", "TargetRecord", "describe_layers", "patches_behind"]
 
 
 class LayerRecord(NamedTuple):
@@ -108,3 +109,28 @@ def _place_of_target(target: Target, product: Any) -> Place:
     if issubclass(type(found), ModuleType):  # a plugin's change names no more than that
         return place_of(product)
     return place_of(found)
+
+
+def patches_behind(value: Any) -> tuple[str, tuple[str, ...]]:
+    """Return the patched place that an object was made for, and the names of the patches that call it passes through.
+
+    Args:
+        value: a function, for example one that a library was given.
+
+    Returns:
+        The name of the place, ``package.module:Class.attribute``, and the names of the patches, the last applied first.
+        Both are empty if no patch made the object and no patch has written its body.
+
+    Example:
+        >>> import statistics
+        >>> from patchcore import Patch, Patcher, Wrap
+        >>> patch = Patch("demo.mean", changes=Wrap("statistics:mean", lambda original, data: original(data)))
+        >>> with Patcher([patch]):
+        ...     patches_behind(statistics.mean)
+        ('statistics:mean', ('demo.mean',))
+    """
+    found = ENGINE.journal.behind(value)
+    if not found:
+        return "", ()
+    names = dict.fromkeys(str(layer.owner) for _, layer in found if layer.owner is not None)
+    return found[0][0].slot.name, tuple(names)

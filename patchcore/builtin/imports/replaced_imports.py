@@ -21,9 +21,9 @@ from patchcore.declare.slots import Slot
 from patchcore.declare.target import Target
 from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
+from patchcore.engine.context import WriteContext, Writer
 from patchcore.engine.importing import AskOthers
 from patchcore.engine.journal import Record
-from patchcore.engine.rebinding import Moves
 from patchcore.errors import CONTAINED, TargetError, TargetNotFound, did_you_mean
 from patchcore.objects.binding import has_identity
 from patchcore.objects.modules import (
@@ -48,13 +48,11 @@ if TYPE_CHECKING:
 __all__ = ["ReplacementWriter"]
 
 
-class ReplacementWriter:
+class ReplacementWriter(Writer):
     """Puts :class:`~patchcore.builtin.imports.changes.ReplaceImport` in force and rebinds earlier imports."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
+    def write(self, context: WriteContext) -> None:
+        application, state = context.application, context.state
         assert isinstance(state.change, ReplaceImport)
         name, other = state.target.module, state.change.with_
         missing = missing_ancestor(other.module) if isinstance(other, Target) else None

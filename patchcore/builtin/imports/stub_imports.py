@@ -17,8 +17,8 @@ from patchcore.builtin.imports.stubs import StubModule, StubOrigin
 from patchcore.declare.changes import resolve
 from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
+from patchcore.engine.context import WriteContext, Writer
 from patchcore.engine.importing import AskOthers
-from patchcore.engine.rebinding import Moves
 from patchcore.objects.modules import ABSENT, StubSpec, find_module, found_spec, loaded_modules, namespace
 from patchcore.report import APPLIED, SKIPPED
 
@@ -28,13 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["StubWriter"]
 
 
-class StubWriter:
+class StubWriter(Writer):
     """Puts a :class:`~patchcore.builtin.imports.changes.StubImport` in force, where there is nothing to hide."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
+    def write(self, context: WriteContext) -> None:
+        application, state = context.application, context.state
         name = state.target.module
         if find_module(name):
             state.status, state.reason = SKIPPED, f"{name} exists ({_whereabouts(name)}), and a stub would hide it"

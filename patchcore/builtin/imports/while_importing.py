@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Optional
 
 from patchcore.builtin.imports.changes import WhileImporting
 from patchcore.engine.application import Application, ChangeState
+from patchcore.engine.context import WriteContext, Writer
 from patchcore.engine.rebinding import Moves
 from patchcore.objects.modules import is_lazy
 from patchcore.report import APPLIED, PENDING, SKIPPED
@@ -21,13 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["WhileImportingWriter"]
 
 
-class WhileImportingWriter:
+class WhileImportingWriter(Writer):
     """Puts :class:`~patchcore.builtin.imports.changes.WhileImporting` in force: a window around a module's body."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
+    def write(self, context: WriteContext) -> None:
+        application, state = context.application, context.state
         name = state.target.module
         self._engine.check_findable(application, name)
         window = _ChangeWindow(self._engine, application, state)

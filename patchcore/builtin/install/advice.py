@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import shutil
 from collections.abc import Iterator
 from typing import Optional
 
 from patchcore.builtin.install.command import install_command
 from patchcore.builtin.install.distributions import Distribution, known_distributions, known_modules
+from patchcore.builtin.shared.compilers import CompilerError, find_compiler
 from patchcore.objects.modules import find_module
 
 __all__ = ["MODULE", "describe_module", "describe_source"]
@@ -74,8 +72,11 @@ def _ways(name: str) -> Iterator[str]:
 
 
 def _has_compiler() -> bool:
-    command = shlex.split(os.environ.get("CXX", "")) or ["c++"]
-    return shutil.which(command[0]) is not None
+    try:
+        find_compiler(names=["c++"])  # the only name that torch.utils.cpp_extension tries
+    except CompilerError:
+        return False
+    return True
 
 
 def _after(distribution: Distribution) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from patchcore.errors import SettingsError
 
-__all__ = ["DEFAULT_LICENSE", "About", "find_about"]
+__all__ = ["DEFAULT_LICENSE", "PluginMetadata", "find_about"]
 
 #: That of patchcore.
 DEFAULT_LICENSE = "Apache-2.0"
@@ -21,7 +21,7 @@ _SPDX = re.compile(r"[A-Za-z0-9.+-]+( (AND|OR|WITH) [A-Za-z0-9.+-]+)*")
 _SCP = re.compile(r"(?:[^@/:]+@)?([^@/:]+\.[^@/:]+):(?!/)(.+)")
 
 
-class About(NamedTuple):
+class PluginMetadata(NamedTuple):
     """The metadata of a new plugin that its patches do not decide.
 
     Args:
@@ -49,7 +49,7 @@ class About(NamedTuple):
         return f"\n[project.urls]\nSource = {json.dumps(self.source)}\n" if self.source else ""
 
 
-def find_about(directory: Path, license: str) -> About:
+def find_about(directory: Path, license: str) -> PluginMetadata:
     """Return the metadata of a plugin in ``directory``: author and address as git is configured there.
 
     Args:
@@ -60,7 +60,7 @@ def find_about(directory: Path, license: str) -> About:
         SettingsError: ``license`` is none.
     """
     name, email = (_git(directory, "config", f"user.{part}") for part in ("name", "email"))
-    return About(_canonical(license), name, email, _address(_git(directory, "remote", "get-url", "origin")))
+    return PluginMetadata(_canonical(license), name, email, _address(_git(directory, "remote", "get-url", "origin")))
 
 
 def _canonical(license: str) -> str:

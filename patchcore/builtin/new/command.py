@@ -8,10 +8,10 @@ from pathlib import Path
 
 from patchcore.builtin.install.command import install_command, python_command
 from patchcore.builtin.install.distributions import CORE
-from patchcore.builtin.new.about import DEFAULT_LICENSE, About, find_about
-from patchcore.builtin.new.names import Names
+from patchcore.builtin.new.about import DEFAULT_LICENSE, PluginMetadata, find_about
+from patchcore.builtin.new.names import PluginNames
 from patchcore.builtin.new.project import example_project, new_folder, write_project
-from patchcore.builtin.new.source import PluginSource, Table
+from patchcore.builtin.new.source import PluginSource, TitledRows
 from patchcore.builtin.shared.rows import print_table
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
@@ -53,7 +53,7 @@ def main(options: argparse.Namespace) -> int:
     Raises:
         SettingsError: the name is impossible, the folder exists, or the file cannot be read.
     """
-    names = Names.derive(options.name)
+    names = PluginNames.derive(options.name)
     folder = new_folder(options.directory, options.name)
     about = find_about(options.directory, options.license)
     if options.source is None:
@@ -64,7 +64,7 @@ def main(options: argparse.Namespace) -> int:
         _write(folder, source, True)
         return 0
     for told in source.told:
-        if isinstance(told, Table):
+        if isinstance(told, TitledRows):
             print_table(*told)
         else:
             print_line(told)
@@ -73,7 +73,7 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read(path: Path, names: Names, about: About) -> PluginSource:
+def _read(path: Path, names: PluginNames, about: PluginMetadata) -> PluginSource:
     """Ask plugins to read a file.
 
     Raises:
@@ -109,7 +109,7 @@ def _write(folder: Path, source: PluginSource, as_json: bool) -> None:
         tables = [
             {"title": one.title, "rows": [dict(zip(one.columns, row)) for row in one.rows]}
             for one in source.told
-            if isinstance(one, Table)
+            if isinstance(one, TitledRows)
         ]
         lines = [one for one in source.told if isinstance(one, str)]
         files = sorted(source.files)

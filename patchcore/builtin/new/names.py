@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from patchcore.errors import SettingsError
 
-__all__ = ["Names"]
+__all__ = ["PluginNames"]
 
 # PEP 508, "Names"
 _DISTRIBUTION = re.compile(r"[A-Z0-9](?:[A-Z0-9._-]*[A-Z0-9])?", re.IGNORECASE)
@@ -20,7 +20,7 @@ _ENDINGS = ("_patches", "_npu")
 _TAKEN = ("patchcore", "patchcore_startup", "tests")
 
 
-class Names(NamedTuple):
+class PluginNames(NamedTuple):
     """The names of a plugin.
 
     Args:
@@ -34,7 +34,7 @@ class Names(NamedTuple):
     plugin: str
 
     @classmethod
-    def derive(cls, name: str) -> Names:
+    def derive(cls, name: str) -> PluginNames:
         """Return the names of the plugin whose distribution is called ``name``.
 
         Raises:

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from patchcore.builtin.new import templates
-from patchcore.builtin.new.about import About
-from patchcore.builtin.new.names import Names
+from patchcore.builtin.new.about import PluginMetadata
+from patchcore.builtin.new.names import PluginNames
 from patchcore.builtin.shared.files import write_whole
 from patchcore.errors import SettingsError
 
 __all__ = ["example_project", "new_folder", "write_project"]
 
 
-def example_project(names: Names, about: About) -> dict[str, str]:
+def example_project(names: PluginNames, about: PluginMetadata) -> dict[str, str]:
     """Return the files of a plugin with one example patch: texts by path, relative to the project's folder.
 
     Args:
@@ -22,9 +22,9 @@ def example_project(names: Names, about: About) -> dict[str, str]:
         about: its author, licence and source.
     """
     return {
-        "pyproject.toml": templates.pyproject(names, "Patches, as a patchcore plugin", about),
+        "pyproject.toml": templates.render_pyproject(names, "Patches, as a patchcore plugin", about),
         "README.md": templates.example_readme(names),
-        f"{names.package}/__init__.py": templates.package_docstring(names),
+        f"{names.package}/__init__.py": templates.render_package(names),
         f"{names.package}/py.typed": "",
         f"{names.package}/plugin.py": templates.example_plugin(names),
         "tests/test_plugin.py": templates.example_test(names),

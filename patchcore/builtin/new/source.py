@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Union
 
-__all__ = ["PluginSource", "Table"]
+__all__ = ["PluginSource", "TitledRows"]
 
 
-class Table(NamedTuple):
+class TitledRows(NamedTuple):
     """Rows to print under a title.
 
     Args:
@@ -33,5 +33,5 @@ class PluginSource(NamedTuple):
     """
 
     files: Mapping[str, str]
-    told: Sequence[Union[Table, str]] = ()
+    told: Sequence[Union[TitledRows, str]] = ()
     needs: Sequence[str] = ()

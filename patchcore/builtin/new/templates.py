@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from patchcore import __version__
-from patchcore.builtin.new.about import About
-from patchcore.builtin.new.names import Names
+from patchcore.builtin.new.about import PluginMetadata
+from patchcore.builtin.new.names import PluginNames
 
-__all__ = ["example_plugin", "example_readme", "example_test", "package_docstring", "pyproject"]
+__all__ = ["example_plugin", "example_readme", "example_test", "render_package", "render_pyproject"]
 
 _PYPROJECT = """\
 [build-system]
@@ -142,8 +142,13 @@ The patch in there is an example. Replace it, and its test, with your own.
 """
 
 
-def pyproject(
-    names: Names, description: str, about: About, *, dependencies: Sequence[str] = (), has_copy: bool = False
+def render_pyproject(
+    names: PluginNames,
+    description: str,
+    about: PluginMetadata,
+    *,
+    dependencies: Sequence[str] = (),
+    has_copy: bool = False,
 ) -> str:
     """Return ``pyproject.toml``.
 
@@ -167,21 +172,21 @@ def pyproject(
     )
 
 
-def package_docstring(names: Names) -> str:
+def render_package(names: PluginNames) -> str:
     """Return the package's ``__init__.py``."""
     return _PACKAGE.format(plugin=names.plugin)
 
 
-def example_plugin(names: Names) -> str:
+def example_plugin(names: PluginNames) -> str:
     """Return a ``plugin.py`` with one patch."""
     return _EXAMPLE_PLUGIN.format(**names._asdict())
 
 
-def example_test(names: Names) -> str:
+def example_test(names: PluginNames) -> str:
     """Return the test of the example."""
     return _EXAMPLE_TEST.format(**names._asdict())
 
 
-def example_readme(names: Names) -> str:
+def example_readme(names: PluginNames) -> str:
     """Return the example's ``README.md``."""
     return _EXAMPLE_README.format(**names._asdict())

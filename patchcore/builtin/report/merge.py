@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from patchcore.builtin.run.process_report import FILES, OTHERS
 from patchcore.builtin.run.report_file import Malformed, read_report
 from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER
-from patchcore.builtin.shared.manifest import compare
+from patchcore.builtin.shared.manifest import compare_manifests
 from patchcore.errors import SettingsError, describe_error
 from patchcore.objects.printable import printable
 from patchcore.report import FAILED, SKIPPED
@@ -162,7 +162,7 @@ def _differences(processes: Sequence[Process]) -> list[Finding]:
         one, other = group[0].content["manifest"], reference[0].content["manifest"]
         if not any(process.leads for process in group):
             one, other = _reduced(one, other), _reduced(other, one)
-        differences = compare(one, other)
+        differences = compare_manifests(one, other)
         found += (
             Finding("difference", _names(group), d.subject, f"{d.one}; on {reference[0]}: {d.other}")
             for d in differences

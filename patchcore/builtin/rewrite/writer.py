@@ -25,6 +25,7 @@ from patchcore.builtin.rewrite.texts import Text, TextCodes, compile_by
 from patchcore.declare.changes import resolve
 from patchcore.declare.slots import NamespaceSlot, Slot
 from patchcore.engine.application import Application, ChangeState
+from patchcore.engine.context import WriteContext, Writer
 from patchcore.engine.importing import compiles_as_python_does
 from patchcore.engine.journal import Layer
 from patchcore.engine.rebinding import Moves
@@ -44,20 +45,21 @@ logger = logging.getLogger("patchcore")
 _EXECUTED, _LOADED = "executed", "loaded"
 
 
-class RewriteWriter:
+class RewriteWriter(Writer):
     """Puts changes of the kind :class:`~patchcore.Rewrite` in force."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._rewriter = Rewriter(engine)
 
-    def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
+    def write(self, context: WriteContext) -> None:
+        application, state = context.application, context.state
         assert isinstance(state.change, Rewrite)
         rules = state.change.found_rules()
         with self._engine.journal.lock:
             if not application.in_force or state.control is not None:
                 return
-            self._rewriter.patch_compile(application, state, moves)
+            self._rewriter.patch_compile(application, state, context.moves)
             state.control = self._rewriter.begin(application, state, state.change, rules)
         self._rewriter.follow()
 

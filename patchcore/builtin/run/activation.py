@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Optional
 from patchcore.builtin.run.compat import chosen_compat
 from patchcore.builtin.run.logs import level_of, log_to_stderr
 from patchcore.builtin.run.process_report import ProcessReport
-from patchcore.builtin.run.roles import take_role
+from patchcore.builtin.run.roles import present_role, take_role
 from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import AWAKE, TIMELINE
 from patchcore.errors import CONTAINED, PatchcoreError, PatchError, UnknownName, describe_error
@@ -22,9 +22,9 @@ from patchcore.objects.modules import find_module
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import APPLY, OFF
 from patchcore.plugins import installed_plugins
-from patchcore.stderr import say
+from patchcore.stderr import print_message
 
-__all__ = ["Activation", "RunError", "activate", "active", "look_again"]
+__all__ = ["Activation", "RunError", "activate", "active", "look_again", "run_role"]
 
 logger = logging.getLogger("patchcore")
 
@@ -53,6 +53,19 @@ _active: Optional[Activation] = None
 def active() -> Optional[Activation]:
     """Return what this process does for its run, ``None`` if it is part of none or is not activated yet."""
     return _active
+
+
+def run_role() -> str:
+    """Return the role of this process in its run, empty if it is part of no run.
+
+    ``main`` is the program of ``patchcore run``, ``launcher`` the program that starts ranks (torchrun), ``rank`` a rank
+    of a job, ``worker`` any other process.
+
+    Example:
+        >>> run_role()
+        ''
+    """
+    return "" if _active is None else present_role(_active.role, _active.patcher.plugins)
 
 
 def activate(text: str) -> set[str]:
@@ -200,7 +213,7 @@ def _show_patch_errors_as_messages() -> None:
     def show(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> Any:
         ours = isinstance(error, PatchError) and (_active is None or error is _active.patcher.failure)
         if ours or isinstance(error, RunError):
-            say(describe_error(error))
+            print_message(describe_error(error))
         else:
             previous(kind, error, trace)
 

@@ -83,7 +83,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     return {
         name: value
         for name, value in vars(options).items()
-        if value is not None and (name in _DECISIVE or name.startswith(shared.SETTING))
+        if value is not None and (name in _DECISIVE or name.startswith(shared.SETTING_PREFIX))
     }
 
 
@@ -204,14 +204,14 @@ def add_arguments(parser: argparse.ArgumentParser, plugins: Optional[Plugins] = 
     parser.add_argument(
         "--compat",
         action="append",
-        dest=f"{shared.SETTING}compat",
+        dest=f"{shared.SETTING_PREFIX}compat",
         metavar="NAME",
         help="the program uses the API of another patcher, for example mx_driving: give it an implementation on top of "
         "patchcore; the program chooses the patches itself",
     )
     parser.add_argument(
         "--report-dir",
-        dest=f"{shared.SETTING}report_dir",
+        dest=f"{shared.SETTING_PREFIX}report_dir",
         metavar="DIR",
         help="let each process write a report there, for patchcore report",
     )
@@ -224,7 +224,7 @@ def add_arguments(parser: argparse.ArgumentParser, plugins: Optional[Plugins] = 
         ("-q", {"action": "store_const", "const": QUIET}, "print nothing at the end, unless a patch failed"),
         ("-v", {"action": "count"}, "list the patches at the end; -vv: also their changes"),
     ):
-        parser.add_argument(option, dest=f"{shared.SETTING}verbosity", help=text, **how)
+        parser.add_argument(option, dest=f"{shared.SETTING_PREFIX}verbosity", help=text, **how)
     parser.add_argument("-m", dest="as_module", action="store_true", help="run a module, as python -m does")
     if program:
         rest = argparse.REMAINDER

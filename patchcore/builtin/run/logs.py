@@ -9,7 +9,7 @@ from typing import Optional
 from patchcore.builtin.run.verbosity import QUIET
 from patchcore.objects.printable import without_addresses
 from patchcore.settings import Settings
-from patchcore.stderr import say
+from patchcore.stderr import print_message
 
 __all__ = ["level_of", "log_to_stderr"]
 
@@ -25,7 +25,7 @@ class _StderrHandler(logging.Handler):
         if not logging.getLogger().handlers:
             text = self.format(record)
             if without_addresses(text.partition("\n")[0]) not in self.known:
-                say(text)
+                print_message(text)
 
 
 _HANDLER = _StderrHandler()

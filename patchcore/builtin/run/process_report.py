@@ -18,14 +18,14 @@ from patchcore.builtin.run.roles import LAUNCHER, WORKER, present_role
 from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import TIMELINE
 from patchcore.builtin.run.verbosity import QUIET
-from patchcore.builtin.shared.files import append, write_whole
+from patchcore.builtin.shared.files import append_text, write_whole
 from patchcore.engine.engine import ENGINE
 from patchcore.patcher import PATCHERS, Patcher
 from patchcore.planning.plan import Plan
 from patchcore.process import PLUGIN_MODULES, Made, process_rank
 from patchcore.report import FAILED, FAILURES, SCHEMA_VERSION, PatchRecord, Report, count_statuses
 from patchcore.settings import Settings
-from patchcore.stderr import say
+from patchcore.stderr import print_message
 from patchcore.stdlib import loaded
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class ProcessReport:
                     self._news = None
             except OSError as error:
                 if not self._complained and self._role != WORKER:
-                    say(f"the report could not be written to {path}: {error.strerror or error}")
+                    print_message(f"the report could not be written to {path}: {error.strerror or error}")
                 self._complained = True
 
     def news(self, record: PatchRecord) -> None:
@@ -134,7 +134,7 @@ class ProcessReport:
         with self._lock:
             new, self._news = self._news is None, self._news or news_of(Path(str(self._directory), self._name))
             try:
-                append(self._news, f"\n{line}", new=new)  # a disk that was full may have left half a line before
+                append_text(self._news, f"\n{line}", new=new)  # a disk that was full may have left half a line before
             except OSError:  # the directory may have been removed
                 self.write()
 
@@ -197,7 +197,7 @@ class ProcessReport:
         if present_role(self._role, self._patcher.plugins) not in (WORKER, LAUNCHER) and not process_rank():
             # All that this calls is imported by now: after an import here the exit code of a Ctrl-C would be 1.
             for line in advise_at_the_end(self._session, self._patcher.plugins):
-                say(line)
+                print_message(line)
             self._say_at_the_end()
 
     def _say_at_the_end(self) -> None:
@@ -213,7 +213,7 @@ class ProcessReport:
         texts = plugins.gather("conclusions", lambda text: isinstance(text, str), "texts", report=report, plan=plan)
         failures = [f"failed: {', '.join(failed)}"] if failed else []
         line = "; ".join([*failures, *texts, report.summary(never_hit=True)])
-        say("\n".join([line, *_details(report, others, verbosity)]))
+        print_message("\n".join([line, *_details(report, others, verbosity)]))
 
 
 def _error_that_ended_the_program() -> str:

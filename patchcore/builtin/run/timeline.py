@@ -131,3 +131,16 @@ TIMELINE = Timeline()
 observe(lambda kind, subject, detail, since: TIMELINE.note(kind, subject, detail, since=since))
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=TIMELINE.after_fork)
+
+
+def note_event(kind: str, subject: str = "", detail: str = "", *, since: Optional[float] = None) -> None:
+    """Add an event that has just happened to the timeline of this process, which its report shows.
+
+    Args:
+        kind, subject, detail: see :class:`Event`.
+        since: when it began, in seconds of ``time.perf_counter``; ``None`` for a moment.
+
+    Example:
+        >>> note_event("compared", detail="8 ranks have the same patches")
+    """
+    TIMELINE.note(kind, subject, detail, since=since)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Optional, Union
 
-__all__ = ["UntrustedPath", "append", "private_folder", "refuse_shared", "user_cache", "write_whole"]
+__all__ = ["UntrustedPath", "append_text", "private_folder", "refuse_shared", "user_cache", "write_whole"]
 
 # Not every system has these: Windows has no links to refuse this way, and only Windows changes line ends.
 _FLAGS = os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -57,7 +57,7 @@ def write_whole(path: Path, content: Union[str, bytes]) -> None:
         raise
 
 
-def append(path: Path, content: str, *, new: bool) -> None:
+def append_text(path: Path, content: str, *, new: bool) -> None:
     """Append text in UTF-8 to a file that this process has made; links are not followed.
 
     Args:

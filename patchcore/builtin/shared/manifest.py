@@ -29,7 +29,7 @@ __all__ = [
     "Manifest",
     "PatchFacts",
     "as_text",
-    "compare",
+    "compare_manifests",
     "digest",
     "hash_of_file",
     "library_version",
@@ -133,7 +133,7 @@ def digest(manifest: Manifest) -> str:
     return _hash(json.dumps(manifest, sort_keys=True).encode())
 
 
-def compare(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[Difference]:
+def compare_manifests(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[Difference]:
     """Return the differences between two manifests or two locks, patches first.
 
     Patches with the same difference are one subject. If a patch is applied on one side only, the difference is not

@@ -6,10 +6,10 @@ import ast
 import warnings
 from typing import Union
 
-__all__ = ["parse"]
+__all__ = ["parse_source"]
 
 
-def parse(source: Union[str, bytes], name: str = "<unknown>") -> ast.Module:
+def parse_source(source: Union[str, bytes], name: str = "<unknown>") -> ast.Module:
     r"""Parse a module without the warnings that are for its authors: ``"\d"`` warns from Python 3.12 on.
 
     Args:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from patchcore.builtin.shared.sources import parse
+from patchcore.builtin.shared.sources import parse_source
 
 __all__ = ["Imports", "find_imports"]
 
@@ -63,7 +63,7 @@ def _is_own(folder: Path) -> bool:
 
 
 def _names(source: bytes) -> Iterator[str]:
-    for node in ast.walk(parse(source)):
+    for node in ast.walk(parse_source(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:

@@ -31,7 +31,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     known, _ = _build_parser(add_help=False).parse_known_args(arguments)
     patcher = shared.patcher_from(known)
     options = command_line.parse(_build_parser(patcher.plugins), arguments, patcher)
-    given = [value for name, value in vars(options).items() if name.startswith(shared.SETTING) and value is not None]
+    settings = [value for name, value in vars(options).items() if name.startswith(shared.SETTING_PREFIX)]
+    given = any(value is not None for value in settings)
     options.patcher = shared.patcher_from(options) if given else patcher  # a plugin's option may set a setting
     options.command = main
     return options

@@ -12,16 +12,25 @@ from typing import Any, NamedTuple, Optional
 from patchcore.builtin.verify.check import Case
 from patchcore.errors import SettingsError
 
-__all__ = ["CPU", "GRADIENT", "Difference", "Execution", "Framework", "Outcome", "flatten", "judge"]
+__all__ = [
+    "CPU_DEVICE",
+    "GRADIENT_PREFIX",
+    "CallOutcome",
+    "Difference",
+    "Execution",
+    "Framework",
+    "flatten_values",
+    "judge_difference",
+]
 
 #: Values by name, ``result[0]`` or ``gradient of args[1]``; tensors are on the CPU.
-Outcome = dict[str, Any]
+CallOutcome = dict[str, Any]
 
 #: The prefix of the name of a gradient.
-GRADIENT = "gradient of "
+GRADIENT_PREFIX = "gradient of "
 
 #: The device of originals, and the only one without a framework.
-CPU = "cpu"
+CPU_DEVICE = "cpu"
 
 
 class Difference(NamedTuple):
@@ -63,11 +72,11 @@ class Execution:
         self._call = case.reference if reference and case.reference is not None else case.call
         self._args: Any = case.args
         self._kwargs: Any = dict(case.kwargs)
-        self._results: Outcome = {}
+        self._results: CallOutcome = {}
 
     def forward(self) -> None:
         """Make the call."""
-        self._results = dict(flatten("result", self._call(*self._args, **self._kwargs)))
+        self._results = dict(flatten_values("result", self._call(*self._args, **self._kwargs)))
 
     def weigh(self) -> None:
         """Draw the weights that :meth:`backward` begins with, if there are any and they are not drawn yet."""
@@ -75,7 +84,7 @@ class Execution:
     def backward(self) -> None:
         """Differentiate the weighted sum of the results, where something is differentiable."""
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> CallOutcome:
         """Return results and gradients by name."""
         return dict(self._results)
 
@@ -85,7 +94,7 @@ class Framework:
 
     def default_device(self) -> str:
         """Return the device that is verified where the user names none."""
-        return CPU
+        return CPU_DEVICE
 
     def require_device(self, device: str) -> None:
         """Check that there is such a device.
@@ -93,7 +102,7 @@ class Framework:
         Raises:
             SettingsError: there is none; with the reason.
         """
-        if device != CPU:
+        if device != CPU_DEVICE:
             raise SettingsError(
                 f"--device {device}: no plugin is loaded that knows devices (hook verify_framework); patchcore list "
                 "shows the plugins, patchcore doctor those that could not be loaded"
@@ -110,14 +119,14 @@ class Framework:
         """Return a call that is ready to be made; arguments as of :class:`Execution`."""
         return Execution(case, device, **options)
 
-    def run(self, case: Case, device: Optional[str] = None, **options: Any) -> Outcome:
+    def run(self, case: Case, device: Optional[str] = None, **options: Any) -> CallOutcome:
         """Make the call and return its results, with gradients if there are any."""
         execution = self.execution(case, device, **options)
         execution.forward()
         execution.backward()
         return execution.outcome()
 
-    def rounded(self, precise: Outcome, like: Outcome, dtype: str) -> Outcome:
+    def rounded(self, precise: CallOutcome, like: CallOutcome, dtype: str) -> CallOutcome:
         """Return an outcome with the dtypes of another one, that was computed with fewer digits.
 
         Args:
@@ -127,7 +136,7 @@ class Framework:
         """
         return precise
 
-    def compare(self, actual: Outcome, expected: Outcome, rtol: float) -> Difference:
+    def compare(self, actual: CallOutcome, expected: CallOutcome, rtol: float) -> Difference:
         """Compare two outcomes value by value: type, shape and dtype first, then the numbers.
 
         Args:
@@ -142,7 +151,7 @@ class Framework:
                 error, why = math.inf, f"the {who} gives one, the {other} none"
             else:
                 error, why = self.compare_values(actual[name], expected[name], rtol)
-            if name.startswith(GRADIENT):
+            if name.startswith(GRADIENT_PREFIX):
                 gradients.append(error)
             else:
                 forward = max(forward, error)
@@ -166,19 +175,19 @@ class Framework:
         return (0.0, "") if bool(actual == wanted) else (math.inf, f"expected {wanted!r}, found {actual!r}")
 
 
-def flatten(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def flatten_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the innermost values of nested sequences and mappings by name: ``result[0]``, ``result['loss']``."""
     if isinstance(value, (tuple, list)):
         for index, item in enumerate(value):
-            yield from flatten(f"{name}[{index}]", item)
+            yield from flatten_values(f"{name}[{index}]", item)
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from flatten(f"{name}[{key!r}]", item)
+            yield from flatten_values(f"{name}[{key!r}]", item)
     else:
         yield name, value
 
 
-def judge(distance: float, largest: float, rtol: float) -> tuple[float, str]:
+def judge_difference(distance: float, largest: float, rtol: float) -> tuple[float, str]:
     """Return a difference as a share, and a text about it if it is too large, else an empty one.
 
     Args:
@@ -198,4 +207,4 @@ def _compare_floats(actual: float, wanted: float, rtol: float) -> tuple[float, s
     if not (math.isfinite(actual) and math.isfinite(wanted)):
         same = actual == wanted or (math.isnan(actual) and math.isnan(wanted))
         return (0.0, "") if same else (math.inf, f"expected {wanted!r}, found {actual!r}")
-    return judge(abs(actual - wanted), abs(wanted), rtol)
+    return judge_difference(abs(actual - wanted), abs(wanted), rtol)

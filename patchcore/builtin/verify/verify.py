@@ -18,7 +18,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.builtin.verify.cases import draw, takes
 from patchcore.builtin.verify.check import Case, Check, Size
-from patchcore.builtin.verify.framework import Execution, Framework, Outcome
+from patchcore.builtin.verify.framework import CallOutcome, Execution, Framework
 from patchcore.builtin.verify.reach import Reach
 from patchcore.builtin.verify.speed import Speed, compare_speed
 from patchcore.declare.changes import resolve
@@ -284,7 +284,7 @@ class _Comparison:
         words = (self._patch.name, self._check.name, self._how.seed, _text(size), number)
         return _Drawn(size, number, " ".join(str(word) for word in words if word is not None))
 
-    def _guarded(self, function: Callable[[_Drawn], Outcome], case: _Drawn, doing: str) -> Outcome:
+    def _guarded(self, function: Callable[[_Drawn], CallOutcome], case: _Drawn, doing: str) -> CallOutcome:
         self._begin(_text(case.size))
         try:
             with CONTAINED:
@@ -301,7 +301,7 @@ class _Comparison:
         dtype = self._blank.dtype
         return () if dtype is None or takes(self._make, "dtype") else (dtype,)
 
-    def _expect(self, case: _Drawn) -> Outcome:
+    def _expect(self, case: _Drawn) -> CallOutcome:
         original = partial(self._how.framework.run, reference=True)
         if not set(self._cast) & set(_OF_16_BITS):
             return original(self._draw(case), cast=self._cast)
@@ -312,7 +312,7 @@ class _Comparison:
             plain = {}
         return self._how.framework.rounded(precise, plain, *self._cast)
 
-    def _try_out(self, case: _Drawn) -> Outcome:
+    def _try_out(self, case: _Drawn) -> CallOutcome:
         return self._how.framework.run(self._draw(case), self._how.device, cast=self._cast)
 
     def _time(self, size: Optional[Size]) -> Speed:

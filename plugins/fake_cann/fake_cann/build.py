@@ -8,7 +8,6 @@ import os
 import platform
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,14 +18,24 @@ from typing import Callable
 from fake_cann.errors import FakeCannError
 from fake_cann.table import TABLE, computed
 from fake_cann.wheel import package_of
-from patchcore.plugin import UntrustedPath, counted, decimal, private_folder, refuse_shared, user_cache, write_whole
+from patchcore.plugin import (
+    CompilerError,
+    UntrustedPath,
+    compiler_jobs,
+    counted,
+    find_compiler,
+    private_folder,
+    refuse_shared,
+    run_compiler,
+    user_cache,
+    write_whole,
+)
 
 __all__ = ["CACHE", "EMPTY", "build", "is_built", "libraries"]
 
 #: Environment variable: where libraries are kept.
 CACHE = "FAKE_CANN_CACHE"
 
-_MOST_JOBS = 10_000
 _SOURCES = Path(__file__).resolve().parent / "csrc"
 _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall")
 #: Each library of CANN that has functions of its own, and the folder of its sources.
@@ -45,7 +54,6 @@ EMPTY = (
     "libms_tools_ext",
     "libhcomm",
 )
-_SHOWN_LINES = 40
 
 
 def libraries(environ: Mapping[str, str] = os.environ) -> Path:
@@ -94,7 +102,6 @@ def build(force: bool = False, report: Callable[[str], None] = print, environ: M
         return folder
     if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
         raise FakeCannError(f"fake_cann is for Linux on x86-64, found {sys.platform} on {platform.machine()}")
-    compiler = _compiler(environ)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         new = private_folder(Path(tempfile.mkdtemp(prefix="building-", dir=folder.parent)))
@@ -103,7 +110,7 @@ def build(force: bool = False, report: Callable[[str], None] = print, environ: M
             f"fake_cann: expected to write to {folder.parent}, found: {error}. Name another folder: {CACHE}=~/fake-cann"
         ) from error
     try:
-        _compile(compiler, new, report, environ)
+        _compile(new, report, environ)
         if force:
             shutil.rmtree(folder, ignore_errors=True)
         try:
@@ -111,13 +118,16 @@ def build(force: bool = False, report: Callable[[str], None] = print, environ: M
         except OSError:
             if not is_built(environ):  # else another process was faster
                 raise
+    except CompilerError as error:
+        raise FakeCannError(f"fake_cann: {error}") from error
     finally:
         shutil.rmtree(new, ignore_errors=True)
     report(f"fake_cann: built {folder}")
     return folder
 
 
-def _compile(compiler: list[str], folder: Path, report: Callable[[str], None], environ: Mapping[str, str]) -> None:
+def _compile(folder: Path, report: Callable[[str], None], environ: Mapping[str, str]) -> None:
+    compiler, jobs = find_compiler(environ), compiler_jobs(environ)
     torch = package_of("torch")
     sources = sorted(_SOURCES.glob("*/*.cpp"))
     report(
@@ -134,16 +144,15 @@ def _compile(compiler: list[str], folder: Path, report: Callable[[str], None], e
             return
         used = includes if source.parent.name == "operators" else []
         new = folder / made.name
-        _run([*compiler, *_FLAGS, *used, "-c", str(source), "-o", str(new)])
+        run_compiler([*compiler, *_FLAGS, *used, "-c", str(source), "-o", str(new)])
         os.replace(new, made)
         report(f"fake_cann: compiled {source.parent.name}/{source.name}")
 
-    jobs = decimal(environ.get("MAX_JOBS", ""), _MOST_JOBS) or os.cpu_count() or 1
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(compile_one, sources))
     entries = folder / "entries.s"
     write_whole(entries, _entries())
-    _run([*compiler, "-c", str(entries), "-o", str(folder / "entries.o")])
+    run_compiler([*compiler, "-c", str(entries), "-o", str(folder / "entries.o")])
     link = [*compiler, "-shared", f"-L{folder}"]
     for library, room in _WITH_SOURCES.items():
         made = [str(path) for source, path in objects.items() if source.parent.name == room]
@@ -152,12 +161,12 @@ def _compile(compiler: list[str], folder: Path, report: Callable[[str], None], e
             made.append(str(folder / "entries.o"))
             needed += [f"-L{torch / 'lib'}", f"-Wl,-rpath,{torch / 'lib'}", "-ltorch_cpu", "-lc10"]
         named = ["-o", str(folder / f"{library}.so"), f"-Wl,-soname,{library}.so", "-Wl,-rpath,$ORIGIN"]
-        _run([*link, *made, *named, *needed])
+        run_compiler([*link, *made, *named, *needed])
     nothing = folder / "nothing.cpp"
     write_whole(nothing, "")
     for library in EMPTY:
         named = ["-o", str(folder / f"{library}.so"), f"-Wl,-soname,{library}.so", "-Wl,-rpath,$ORIGIN"]
-        _run([*link, "-fPIC", str(nothing), *named, "-Wl,--no-as-needed", "-lascendcl"])
+        run_compiler([*link, "-fPIC", str(nothing), *named, "-Wl,--no-as-needed", "-lascendcl"])
     for path in (entries, nothing, folder / "entries.o"):
         path.unlink()
 
@@ -182,26 +191,6 @@ def _entries() -> str:
         lines += [f"  .quad .L{label}{index}" for index in range(len(operators))]
     lines.append('.section .note.GNU-stack, "", @progbits')
     return "\n".join(lines) + "\n"
-
-
-def _compiler(environ: Mapping[str, str]) -> list[str]:
-    chosen = shlex.split(environ.get("CXX") or "")
-    for command in [chosen] if chosen else [["c++"], ["g++"], ["clang++"]]:
-        if shutil.which(command[0], path=environ.get("PATH")):
-            return command
-    raise FakeCannError(
-        f"fake_cann: expected a C++ compiler, found no {shlex.join(chosen) if chosen else 'c++, g++ or clang++'}. "
-        "Install one (Debian: g++) or name it in CXX."
-    )
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    if done.returncode:
-        shown = "\n".join(done.stdout.splitlines()[:_SHOWN_LINES])
-        raise FakeCannError(f"fake_cann: compiling failed with code {done.returncode}:\n{shlex.join(command)}\n{shown}")
 
 
 @functools.cache

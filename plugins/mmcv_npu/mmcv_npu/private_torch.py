@@ -6,11 +6,11 @@ each name up (tests/integration/test_private_names_of_torch.py).
 
 from __future__ import annotations
 
-from patchcore.plugin import reader
+from patchcore.plugin import private_name_getter
 
 #: Where each name is, by the name that this module has for it.
 NAMES = {
     "get_stream": "torch.nn.parallel._functions:_get_stream",
 }
 
-__getattr__ = reader(NAMES, "mmcv-npu-patches")
+__getattr__ = private_name_getter(NAMES, "mmcv-npu-patches")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from patchcore import Patcher
-    from patchcore.plugin import About, Names, PluginSource
+    from patchcore.plugin import PluginMetadata, PluginNames, PluginSource
 
 __all__ = ["advise", "read_plugin_source", "register_compat"]
 
@@ -39,7 +39,7 @@ def advise(name: str, command: str) -> Optional[str]:
 
 
 @hookimpl(optionalhook=True)
-def read_plugin_source(path: Path, names: Names, about: About) -> Union[PluginSource, Skip]:
+def read_plugin_source(path: Path, names: PluginNames, about: PluginMetadata) -> Union[PluginSource, Skip]:
     """Return the plugin that a ``patch.py`` for ``mx_driving.patcher`` becomes, or why it cannot be read."""
     from mx_driving_compat.reading.plugin_source import plugin_source  # for those who read a file
 

@@ -6,7 +6,7 @@ each name up (tests/integration/test_private_names_of_torch.py).
 
 from __future__ import annotations
 
-from patchcore.plugin import reader
+from patchcore.plugin import private_name_getter
 
 #: Where each name is, by the name that this module has for it.
 NAMES = {
@@ -55,4 +55,4 @@ NAMES = {
     "storage_classes": "torch:_storage_classes",
 }
 
-__getattr__ = reader(NAMES, "npu-emulator")
+__getattr__ = private_name_getter(NAMES, "npu-emulator")

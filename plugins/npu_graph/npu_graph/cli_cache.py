@@ -12,7 +12,16 @@ from npu_graph.housekeeping import Removal, StoredKernel, older_than, remove, st
 from npu_graph.options import CACHE_DIR, CACHE_MAX_MB, cache_folder, cache_limit
 from npu_graph.registry import vendors
 from patchcore import SettingsError
-from patchcore.plugin import FINDINGS, OK, UntrustedPath, counted, did_you_mean, print_json, print_table, refuse_shared
+from patchcore.plugin import (
+    EXIT_FINDINGS,
+    EXIT_OK,
+    UntrustedPath,
+    counted,
+    did_you_mean,
+    print_json,
+    print_table,
+    refuse_shared,
+)
 
 __all__ = ["add_action", "cache"]
 
@@ -55,7 +64,7 @@ def cache(options: argparse.Namespace) -> int:
     if options.clear:
         done = remove(folder, kernels, leftovers=options.vendor is None and options.older_than is None)
         _tell(done, folder, options.format)
-        return FINDINGS if done.kept else OK
+        return EXIT_FINDINGS if done.kept else EXIT_OK
     refused = _refused(folder)
     if options.format == "json":
         listed = [_described(each) for each in kernels]
@@ -64,7 +73,7 @@ def cache(options: argparse.Namespace) -> int:
         _print(kernels, folder, each=options.kernels)
         if refused is not None:
             print(f"these kernels are not used: {refused}, or name another folder: {CACHE_DIR}=~/kernels")
-    return OK if refused is None else FINDINGS
+    return EXIT_OK if refused is None else EXIT_FINDINGS
 
 
 def _refused(folder: Path) -> Optional[str]:

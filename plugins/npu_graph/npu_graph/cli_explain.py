@@ -14,8 +14,8 @@ from npu_graph.explaining import Explanation, explain_program
 from npu_graph.recording import EAGER, HOST, GraphRecord
 from patchcore import SettingsError
 from patchcore.plugin import (
-    FINDINGS,
-    OK,
+    EXIT_FINDINGS,
+    EXIT_OK,
     TablesPage,
     TextTable,
     counted,
@@ -85,7 +85,7 @@ def explain(options: argparse.Namespace) -> int:
         )
     else:
         _print(found, nodes=options.nodes)
-    return found.code or (OK if found.graphs else FINDINGS)
+    return found.code or (EXIT_OK if found.graphs else EXIT_FINDINGS)
 
 
 def make_page(found: Explanation, program: str) -> TablesPage:

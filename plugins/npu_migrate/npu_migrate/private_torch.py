@@ -6,7 +6,7 @@ each name up (tests/integration/test_private_names_of_torch.py).
 
 from __future__ import annotations
 
-from patchcore.plugin import reader
+from patchcore.plugin import private_name_getter
 
 #: Where each name is, by the name that this module has for it.
 NAMES = {
@@ -19,4 +19,4 @@ NAMES = {
     "TorchDispatchMode": "torch.utils._python_dispatch:TorchDispatchMode",
 }
 
-__getattr__ = reader(NAMES, "npu-migrate")
+__getattr__ = private_name_getter(NAMES, "npu-migrate")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from patchcore.plugin import PATIENCE, PYTHON, Probe, Sight, find_module, in_python, look
+from patchcore.plugin import PROBE_TIMEOUT, Probe, ProbeResult, find_module, probe_process, probe_python
 
 __all__ = ["probes"]
 
@@ -18,8 +19,8 @@ class _Looking:
     def __len__(self) -> int:
         return 1
 
-    def __getitem__(self, index: int) -> Sight:
-        return look()
+    def __getitem__(self, index: int) -> ProbeResult:
+        return probe_process()
 
 
 def probes() -> Iterator[Probe]:
@@ -28,15 +29,15 @@ def probes() -> Iterator[Probe]:
         return
     for method in multiprocessing.get_all_start_methods():
         yield Probe(f"torch DataLoader, {method}", partial(_in_data_loader, method))
-    torchrun = ("-m", "torch.distributed.run", "--standalone", "--no-python", PYTHON)
-    yield Probe("torchrun", partial(in_python, *torchrun))
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--no-python", sys.executable)
+    yield Probe("torchrun", partial(probe_python, *torchrun))
 
 
-def _in_data_loader(method: str) -> Sight:
+def _in_data_loader(method: str) -> ProbeResult:
     from torch.utils.data import DataLoader
 
     loader: Any = DataLoader(
-        _Looking(), batch_size=None, num_workers=1, multiprocessing_context=method, timeout=PATIENCE
+        _Looking(), batch_size=None, num_workers=1, multiprocessing_context=method, timeout=PROBE_TIMEOUT
     )
-    sight: Sight = next(iter(loader))
+    sight: ProbeResult = next(iter(loader))
     return sight

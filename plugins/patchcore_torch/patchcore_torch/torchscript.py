@@ -131,13 +131,10 @@ def _name(function: Any) -> str:
 
 def _described(function: Any) -> str:
     """The place of ``function`` and the patches that put it there."""
-    from patchcore.plugin import ENGINE
+    from patchcore.plugin import patches_behind
 
-    found = ENGINE.journal.behind(function)
-    if not found:
-        return f"the patched {_name(function)}"
-    names = dict.fromkeys(str(layer.owner) for _, layer in found if layer.owner is not None)
-    return f"{found[0][0].slot.name}, which is patched by {' and '.join(names)}"
+    place, names = patches_behind(function)
+    return f"{place}, which is patched by {' and '.join(names)}" if place else f"the patched {_name(function)}"
 
 
 def _first_line(error: Exception) -> str:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from patchcore.objects import binding
+from patchcore.plugin import wrap_raw
 from torch_markers.ranges import mark_call
 
 __all__ = ["mark_classes", "mark_functions"]
@@ -23,7 +23,7 @@ def mark_functions(module: Any, options: Mapping[str, Any]) -> None:
     """
     for name, value in list(vars(module).items()):
         if not name.startswith("_") and inspect.isroutine(value):
-            setattr(module, name, binding.wrap(value, mark_call, in_class=False))
+            setattr(module, name, wrap_raw(value, mark_call, in_class=False))
 
 
 def mark_classes(module: Any, options: Mapping[str, Any]) -> None:
@@ -38,4 +38,4 @@ def mark_classes(module: Any, options: Mapping[str, Any]) -> None:
             continue
         for name in _METHODS:
             if name in vars(kind):
-                setattr(kind, name, binding.wrap(vars(kind)[name], mark_call, in_class=True))
+                setattr(kind, name, wrap_raw(vars(kind)[name], mark_call, in_class=True))

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-from patchcore.plugin import append, describe_error, process_rank, rank_variable, say
+from patchcore.plugin import append_text, describe_error, print_message, process_rank, rank_variable
 from patchcore_torch.training.ending import at_end
 from torch_markers.options import CATEGORY
 from torch_markers.text import parse
@@ -75,7 +75,7 @@ class Recording:
             if process_rank() or multiprocessing.parent_process() is not None:
                 logger.info("%s", text)
             else:
-                say(text)
+                print_message(text)
         self._finished = True
 
     def _flush(self, *, last: bool = False) -> None:
@@ -104,7 +104,7 @@ class Recording:
             f'"dur":{(end - begin) / 1000:.3f},{_rendered(text)}}}'
             for text, thread, begin, end in ranges
         )
-        append(self._path, (before + events if events else "") + ("\n]}\n" if last else ""), new=is_new)
+        append_text(self._path, (before + events if events else "") + ("\n]}\n" if last else ""), new=is_new)
 
 
 def _in_child(recording: Optional[Recording]) -> None:

@@ -6,7 +6,7 @@ each name up (tests/integration/test_private_names_of_torch.py).
 
 from __future__ import annotations
 
-from patchcore.plugin import reader
+from patchcore.plugin import private_name_getter
 
 #: Where each name is, by the name that this module has for it.
 NAMES = {
@@ -26,4 +26,4 @@ NAMES = {
     "device": "torch.utils._device",
 }
 
-__getattr__ = reader(NAMES, "torch-npu-patches")
+__getattr__ = private_name_getter(NAMES, "torch-npu-patches")

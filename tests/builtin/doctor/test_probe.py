@@ -99,7 +99,7 @@ SIGHT = {"summary": "2 applied", "digest": "a"}
         (SIGHT, None, "", ("patched", "2 applied")),
     ],
 )
-def test_verdicts(sight: probe.Sight, here: probe.Sight, hint: str, verdict: tuple[str, str]) -> None:
+def test_verdicts(sight: probe.ProbeResult, here: probe.ProbeResult, hint: str, verdict: tuple[str, str]) -> None:
     assert probe._judge(sight, here, hint) == verdict
 
 

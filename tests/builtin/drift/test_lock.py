@@ -348,8 +348,8 @@ def register_settings():
 
 @pc.hookimpl
 def register_run_options(parser):
-    from patchcore.cli.options import SETTING
-    parser.add_argument("--limit", dest=f"{SETTING}limit")
+    from patchcore.cli.options import SETTING_PREFIX
+    parser.add_argument("--limit", dest=f"{SETTING_PREFIX}limit")
 
 @pc.hookimpl"""
         shop.replace("@pc.hookimpl", source)

@@ -19,8 +19,8 @@ from scaffold import ROOT, new, passes_its_tests, python
 
 from patchcore.builtin.install.command import install_command, python_command
 from patchcore.builtin.new import command
-from patchcore.builtin.new.about import About, find_about
-from patchcore.builtin.new.names import Names
+from patchcore.builtin.new.about import PluginMetadata, find_about
+from patchcore.builtin.new.names import PluginNames
 from patchcore.cli import main
 from patchcore.errors import SettingsError
 
@@ -39,7 +39,7 @@ class TestNames:
         ],
     )
     def test_package_and_plugin_follow_the_distribution(self, name: str, package: str, plugin: str) -> None:
-        assert Names.derive(name) == (name, package, plugin)
+        assert PluginNames.derive(name) == (name, package, plugin)
 
     @pytest.mark.parametrize(
         ("name", "message"),
@@ -59,7 +59,7 @@ class TestNames:
     )
     def test_names_that_cannot_be_are_refused(self, name: str, message: str) -> None:
         with pytest.raises(SettingsError, match=message):
-            Names.derive(name)
+            PluginNames.derive(name)
 
 
 class TestRefusals:
@@ -153,7 +153,7 @@ class TestAbout:
 
     def test_without_git(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
-        assert find_about(tmp_path, "MIT") == About("MIT")
+        assert find_about(tmp_path, "MIT") == PluginMetadata("MIT")
 
     @pytest.mark.parametrize(
         ("remote", "address"),
@@ -189,7 +189,7 @@ class TestAbout:
 #: A plugin that reads files whose first line names it.
 READER = """
 import patchcore as pc
-from patchcore.builtin.new.source import PluginSource, Table
+from patchcore.plugin import PluginSource, TitledRows
 
 @pc.hookimpl
 def read_plugin_source(path, names, about):
@@ -201,7 +201,7 @@ def read_plugin_source(path, names, about):
     if rest == ["fail"]:
         raise RuntimeError("no")
     text = "".join(rest)
-    table = Table("What was read", ("PATCH", "BY"), [(text, "{name}")])
+    table = TitledRows("What was read", ("PATCH", "BY"), [(text, "{name}")])
     files = {{f"{{names.package}}/plugin.py": text, "about": about.license}}
     return PluginSource(files, ["from {name}", table], ["mmcv-npu-patches"])
 """

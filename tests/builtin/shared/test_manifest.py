@@ -18,7 +18,7 @@ from reports import LABEL, PRICE, SHOP, new, patcher
 
 import patchcore as pc
 from patchcore import __version__
-from patchcore.builtin.shared.manifest import Difference, compare, digest, make_manifest
+from patchcore.builtin.shared.manifest import Difference, compare_manifests, digest, make_manifest
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def different(folder: Path, **changes: Any) -> list[Difference]:
     one = manifest(PRICE)
     other = manifest(PRICE.evolve(**changes))
     assert (digest(one) == digest(other)) == (not changes)
-    return compare(one, other)
+    return compare_manifests(one, other)
 
 
 @pytest.mark.parametrize(
@@ -189,13 +189,13 @@ def test_what_a_patch_would_do(folder: Path, changes: dict[str, Any], one: str, 
 def test_another_replacement(folder: Path, source: Any) -> None:
     one = manifest(PRICE.evolve(changes=[pc.Replace("shop:price", "kernels:slow")]))
     other = manifest(PRICE.evolve(changes=[pc.Replace("shop:price", source)]))
-    assert [d.subject for d in compare(one, other)] == ["patch shop.price"]
+    assert [d.subject for d in compare_manifests(one, other)] == ["patch shop.price"]
 
 
 def test_every_part_of_a_patch_is_said(folder: Path) -> None:
     one = manifest(PRICE)
     other = manifest(PRICE.evolve(options={"n": 1}, changes=[pc.Wrap("shop:price", new)]), version="2.0")
-    assert [d.other.partition(" ")[0] for d in compare(one, other)] == ["changes", "options", "contributed"]
+    assert [d.other.partition(" ")[0] for d in compare_manifests(one, other)] == ["changes", "options", "contributed"]
 
 
 def test_the_file_of_a_plugin(folder: Path, make_package: Any) -> None:
@@ -206,7 +206,7 @@ def test_the_file_of_a_plugin(folder: Path, make_package: Any) -> None:
         sys.modules.pop("deals", None)
         found.append(make_manifest(pc.Patcher.discover(plugins=[], modules=["deals"]).plan()))
     assert found[0] == found[1]
-    (difference,) = compare(found[0], found[2])
+    (difference,) = compare_manifests(found[0], found[2])
     assert difference.subject == "patch p"
     assert re.fullmatch("file [0-9a-f]{16}", difference.one)
 
@@ -215,14 +215,14 @@ def test_the_file_of_a_target(folder: Path) -> None:
     one = manifest(PRICE)
     folder.joinpath("shop.py").write_text(SHOP["shop"] + "\n")
     other = manifest(PRICE)
-    (difference,) = compare(one, other)
+    (difference,) = compare_manifests(one, other)
     assert difference == Difference("file of shop, of patch shop.price", one["files"]["shop"], other["files"]["shop"])
 
 
 def test_libraries_and_versions_of_python_and_patchcore(folder: Path) -> None:
     one = manifest(PRICE)
     other = {**copy.deepcopy(one), "python": "3.8.1", "patchcore": "0.0", "libraries": {"shop": "2.0"}}
-    assert compare(one, other) == [
+    assert compare_manifests(one, other) == [
         Difference("library shop, of patch shop.price", "none", "2.0"),
         Difference("python", one["python"], "3.8.1"),
         Difference("patchcore", __version__, "0.0"),
@@ -231,16 +231,16 @@ def test_libraries_and_versions_of_python_and_patchcore(folder: Path) -> None:
 
 def test_a_patch_that_only_one_has(folder: Path) -> None:
     one, other = manifest(PRICE, LABEL), manifest(PRICE)
-    assert compare(one, other) == [
+    assert compare_manifests(one, other) == [
         Difference("patch shop.label", "apply", "no plugin contributes it"),
     ]
-    assert compare(other, manifest()) == [
+    assert compare_manifests(other, manifest()) == [
         Difference("patch shop.price", "apply", "no plugin contributes it"),
     ]
 
 
 def test_patches_that_differ_alike_are_one_difference(folder: Path) -> None:
-    assert compare(manifest(PRICE, LABEL), manifest(PRICE, LABEL, version="2.0")) == [
+    assert compare_manifests(manifest(PRICE, LABEL), manifest(PRICE, LABEL, version="2.0")) == [
         Difference(
             "patch shop.label, shop.price",
             "contributed by plugin shop, shop-npu 1.0",
@@ -252,7 +252,7 @@ def test_patches_that_differ_alike_are_one_difference(folder: Path) -> None:
 def test_another_order_of_two_patches_of_one_target(folder: Path) -> None:
     tax = PRICE.evolve(name="shop.tax")
     one, other = manifest(PRICE, tax.evolve(after=["shop.price"])), manifest(PRICE, tax.evolve(before=["shop.price"]))
-    assert compare(one, other) == [
+    assert compare_manifests(one, other) == [
         Difference("patch shop.price", "on top of none", "on top of shop.tax"),
         Difference("patch shop.tax", "on top of shop.price", "on top of none"),
     ]
@@ -286,7 +286,7 @@ def manifests(draw: Any) -> dict[str, Any]:
 def test_whatever_makes_another_digest_is_a_difference_and_the_other_way_round_too(
     one: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    found = compare(one, other)
+    found = compare_manifests(one, other)
     assert bool(found) == (digest(one) != digest(other))
-    assert sorted((d.subject, d.other, d.one) for d in found) == sorted(map(tuple, compare(other, one)))
-    assert compare(one, copy.deepcopy(one)) == []
+    assert sorted((d.subject, d.other, d.one) for d in found) == sorted(map(tuple, compare_manifests(other, one)))
+    assert compare_manifests(one, copy.deepcopy(one)) == []

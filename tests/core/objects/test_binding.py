@@ -11,7 +11,7 @@ from typing import Any, Callable
 import pytest
 
 from patchcore.errors import DeclarationError
-from patchcore.objects.binding import bind_like, copy_metadata, dispatch, has_identity, reference, wrap
+from patchcore.objects.binding import bind_like, copy_metadata, dispatch, has_identity, reference, wrap_raw
 from patchcore.objects.generated import signature_of
 
 
@@ -134,7 +134,7 @@ def note(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 )
 def test_what_cannot_be_wrapped_says_what_to_do(raw: Any, wrapper: Any, message: str) -> None:
     with pytest.raises(DeclarationError, match=message):
-        wrap(raw, wrapper, in_class=True)
+        wrap_raw(raw, wrapper, in_class=True)
 
 
 # --- metadata -------------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def test_names_documentation_and_public_attributes_are_copied_and_private_ones_a
     original.public = 1
     original._torchdynamo_disable = True
     original._torchdynamo_orig_callable = len
-    for made in (wrap(original, note, in_class=False), dispatch(original, original, bool, in_class=False)):
+    for made in (wrap_raw(original, note, in_class=False), dispatch(original, original, bool, in_class=False)):
         assert (made.__module__, made.__name__, made.__qualname__, made.__doc__) == (
             original.__module__,
             original.__name__,
@@ -235,12 +235,12 @@ def test_a_patched_function_is_pickled_by_reference(make_package, monkeypatch: p
     assert pickle.loads(pickle.dumps(function)) is function
     assert pickle.loads(pickle.dumps(plugin.heavier.function)) is plugin.heavier.function
     for made in (
-        wrap(shop.tax, note, in_class=False),
+        wrap_raw(shop.tax, note, in_class=False),
         dispatch(shop.tax, shop.tax, lambda x, rate=2: True, in_class=False),
     ):
         monkeypatch.setattr(shop, "tax", made)
         assert pickle.loads(pickle.dumps(shop.tax)) is made
-    monkeypatch.setattr(shop.Bag, "weigh", wrap(shop.Bag.weigh, note, in_class=True))
+    monkeypatch.setattr(shop.Bag, "weigh", wrap_raw(shop.Bag.weigh, note, in_class=True))
     assert pickle.loads(pickle.dumps(shop.Bag.weigh)) is shop.Bag.weigh
     assert pickle.loads(pickle.dumps(shop.Bag().weigh))() == ("wrapped", 10)
 
@@ -279,6 +279,6 @@ def test_annotations_that_cannot_be_computed_do_not_fail_a_patch() -> None:
     }  # fmt: skip
     with pytest.raises(NameError):
         made.__annotations__
-    wrapped = wrap(namespace["lazy"], lambda original, x, y=1: original(x, y), in_class=False)
+    wrapped = wrap_raw(namespace["lazy"], lambda original, x, y=1: original(x, y), in_class=False)
     assert wrapped(3) == (3, 1)
     assert list(signature_of(wrapped).parameters) == ["x", "y"]

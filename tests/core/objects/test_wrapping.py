@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchcore.objects.binding import wrap, wrapped_body
+from patchcore.objects.binding import wrap_raw, wrapped_body
 from patchcore.objects.bodies import body_of
 from patchcore.objects.counting import Counter
 
@@ -115,7 +115,7 @@ def result(call: Any, *args: Any, **kwargs: Any) -> Any:
 @pytest.mark.parametrize(("original", "wrapper"), PAIRS)
 def test_each_call_gives_what_the_wrapper_gives(original: Any, wrapper: Any, counted: bool) -> None:
     counter = Counter() if counted else None
-    made = wrap(original, wrapper, in_class=False, counter=counter)
+    made = wrap_raw(original, wrapper, in_class=False, counter=counter)
     assert type(made) is types.FunctionType
     assert made.__code__.co_filename == f"{GENERATED}{__name__}:{original.__name__}>"
     accepted = 0
@@ -132,7 +132,7 @@ def test_each_call_gives_what_the_wrapper_gives(original: Any, wrapper: Any, cou
 
 @pytest.mark.parametrize(("original", "wrapper"), PAIRS)
 def test_the_function_in_the_slot_has_the_parameters_and_names_of_the_original(original: Any, wrapper: Any) -> None:
-    made = wrap(original, wrapper, in_class=False)
+    made = wrap_raw(original, wrapper, in_class=False)
     assert (made.__name__, made.__qualname__, made.__module__) == (original.__name__, original.__qualname__, __name__)
     assert made.__wrapped__ is original
     assert inspect.signature(made) == inspect.signature(original)
@@ -163,7 +163,7 @@ def test_the_function_in_the_slot_has_the_parameters_and_names_of_the_original(o
     ],
 )
 def test_a_wrapper_with_other_parameters_gets_just_what_the_caller_passed(original: Any, wrapper: Any) -> None:
-    made = wrap(original, wrapper, in_class=False)
+    made = wrap_raw(original, wrapper, in_class=False)
     assert takes_anything(made)
     for args, kwargs in CALLS:
         assert result(made, *args, **kwargs) == result(wrapper, original, *args, **kwargs)
@@ -192,14 +192,14 @@ def test_a_wrapper_of_any_arguments_gets_by_position_and_by_name_what_the_caller
 def made_of(original: Any, wrapper: Any, *, as_body: bool) -> Any:
     """Return a function that calls the wrapper: another one, or the original with another body."""
     if not as_body:
-        return wrap(original, wrapper, in_class=False)
+        return wrap_raw(original, wrapper, in_class=False)
     body = body_of(original)
     body.write(wrapped_body(body.read(), wrapper, body), in_class=False)
     return original
 
 
 def test_a_builtin_gets_its_arguments_as_they_were_passed() -> None:
-    made = wrap(max, lambda original, *args, **kwargs: (args, kwargs, original(*args, **kwargs)), in_class=False)
+    made = wrap_raw(max, lambda original, *args, **kwargs: (args, kwargs, original(*args, **kwargs)), in_class=False)
     assert made(1, 2) == ((1, 2), {}, 2)
     assert made([], default=3) == (([],), {"default": 3}, 3)
     assert made(*range(20)) == (tuple(range(20)), {}, 19)
@@ -214,7 +214,7 @@ def test_a_wrapper_that_is_no_python_function_gets_just_what_the_caller_passed()
             return "wrapper", a, b
 
     for wrapper in (Wrapper(), Wrapper().method, types.MethodType(around_plain, plain)):
-        made = wrap(plain, wrapper, in_class=False)
+        made = wrap_raw(plain, wrapper, in_class=False)
         assert takes_anything(made)
         for args, kwargs in CALLS:
             assert result(made, *args, **kwargs) == result(wrapper, plain, *args, **kwargs)
@@ -227,7 +227,7 @@ def test_a_wrapper_gets_its_own_default_where_that_of_the_original_differs() -> 
     def wrapper(original, x, scale=2.0):
         return "wrapper", original(x, scale)
 
-    made = wrap(original, wrapper, in_class=False)
+    made = wrap_raw(original, wrapper, in_class=False)
     assert not takes_anything(made)
     assert made(1) == wrapper(original, 1) == ("wrapper", (1, 2.0))
     original.__defaults__ = (3.0,)  # the wrapper never saw them
@@ -242,7 +242,7 @@ def test_keyword_only_defaults_of_the_wrapper_are_its_own() -> None:
     def wrapper(original, *, size=2):
         return original(size=size)
 
-    made = wrap(original, wrapper, in_class=False)
+    made = wrap_raw(original, wrapper, in_class=False)
     assert made() == 2
     made.__kwdefaults__["size"] = 5  # of this function alone
     assert (made(), wrapper(original)) == (5, 2)
@@ -254,14 +254,14 @@ def test_a_declared_signature_does_not_hide_what_a_wrapper_really_takes() -> Non
 
     wrapper.__wrapped__ = around_defaults
     wrapper.__signature__ = inspect.signature(around_defaults)
-    assert wrap(defaults, wrapper, in_class=False)(1, c=2) == ((1,), {"c": 2})
+    assert wrap_raw(defaults, wrapper, in_class=False)(1, c=2) == ((1,), {"c": 2})
 
 
 def test_a_traceback_shows_the_call_of_the_wrapper_and_a_bad_call_names_the_original() -> None:
     def failing(original, a, b):
         raise RuntimeError("wrapper failed")
 
-    made = wrap(plain, failing, in_class=False)
+    made = wrap_raw(plain, failing, in_class=False)
     with pytest.raises(RuntimeError) as caught:
         made(1, 2)
     text = "".join(traceback.format_exception(caught.type, caught.value, caught.tb))
@@ -282,7 +282,7 @@ def test_functions_with_the_same_parameters_share_no_name_of_a_file() -> None:
     def wrapper(original, x):
         return original(x)
 
-    made = [wrap(original, wrapper, in_class=False) for original in (first, second)]
+    made = [wrap_raw(original, wrapper, in_class=False) for original in (first, second)]
     assert [one.__code__.co_filename for one in made] == [
         f"{GENERATED}{__name__}:{one.__qualname__}>" for one in (first, second)
     ]

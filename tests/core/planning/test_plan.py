@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import patchcore as pc
-from patchcore.planning.plan import Candidate, Plan, make_plan, select
-from patchcore.planning.provenance import LOCAL, Provenance
+from patchcore.planning.plan import Candidate, Plan, make_plan, select_patches
+from patchcore.planning.provenance import LOCAL_PROVENANCE, Provenance
 from patchcore.settings import Choice
 
 
@@ -39,7 +39,7 @@ def by(plugin: str, *patches: pc.Patch) -> list[Candidate]:
 
 
 def plan(*patches: Any, choices: Any = (), complete: bool = True) -> Plan:
-    candidates = [p if isinstance(p, Candidate) else Candidate(p, LOCAL) for p in patches]
+    candidates = [p if isinstance(p, Candidate) else Candidate(p, LOCAL_PROVENANCE) for p in patches]
     return make_plan(candidates, choices, Everything(), complete=complete)
 
 
@@ -237,7 +237,7 @@ GROUP = (
     ],
 )
 def test_a_name_means_a_patch_legacy_name_plugin_target_in_either_form_or_all(name, meant) -> None:
-    assert [c.patch.name for c in select(name, GROUP)] == meant
+    assert [c.patch.name for c in select_patches(name, GROUP)] == meant
     made = plan(*GROUP, choices=[Choice(False, name, "--disable")])
     assert [e.patch.name for e in made if e.reason == f"disabled by --disable ({name})"] == sorted(
         meant, key=names(made).index
@@ -246,9 +246,9 @@ def test_a_name_means_a_patch_legacy_name_plugin_target_in_either_form_or_all(na
 
 def test_the_name_of_a_patch_goes_before_a_legacy_name_before_a_plugin() -> None:
     group = (*by("x", patch("a"), patch("b", legacy_names="y")), *by("y", patch("x", legacy_names="a")))
-    assert [c.patch.name for c in select("a", group)] == ["a"]
-    assert [c.patch.name for c in select("x", group)] == ["x"]
-    assert [c.patch.name for c in select("y", group)] == ["b"]
+    assert [c.patch.name for c in select_patches("a", group)] == ["a"]
+    assert [c.patch.name for c in select_patches("x", group)] == ["x"]
+    assert [c.patch.name for c in select_patches("y", group)] == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_the_plan_prints_verdicts_reasons_and_targets() -> None:
 def test_a_missing_library_skips_and_does_not_conflict(make_package) -> None:
     make_package({"lib": "def f(): pass"})
     absent = pc.Patch("absent", [pc.Replace("lib:f", len), pc.Replace("nolibrary:g", len)])
-    made = make_plan([Candidate(absent, LOCAL), Candidate(patch("b", "lib:f"), LOCAL)])
+    made = make_plan([Candidate(absent, LOCAL_PROVENANCE), Candidate(patch("b", "lib:f"), LOCAL_PROVENANCE)])
     assert applied(made) == ["b"]
     assert made["absent"].reason == "nolibrary is not installed"
 

@@ -21,10 +21,10 @@ from mx_driving_compat.reading.migration import read_migration
 from mx_driving_compat.reading.output.modules import plugin_module
 from mx_driving_compat.reading.program.dotted import split_target
 from mx_driving_compat.reading.program.source import Unknown
-from patchcore.builtin.new.names import Names
+from patchcore.builtin.new.names import PluginNames
 from patchcore.errors import SettingsError
 
-NAMES = Names.derive("shop-npu")
+NAMES = PluginNames.derive("shop-npu")
 
 Migrate = Callable[[str], Migration]
 

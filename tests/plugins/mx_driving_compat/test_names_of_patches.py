@@ -13,7 +13,7 @@ import patchcore as pc
 from mx_driving_compat import plugin
 from mx_driving_compat.predefined.table import TABLE, Entry
 from patchcore import plugins
-from patchcore.planning.plan import select
+from patchcore.planning.plan import select_patches
 
 # ruff: noqa: F811  # fixtures are imported, and named again by the parameters that get them
 
@@ -32,7 +32,7 @@ PROVIDED = [entry for entry in TABLE if entry.distribution and not entry.part_of
 def test_each_name_means_the_patches_of_a_plugin(entry: Entry) -> None:
     candidates = own_patches.collect()
     for name in filter(None, (entry.class_name, *entry.aliases, entry.name, entry.function)):
-        found = tuple(candidate.patch.name for candidate in select(name, candidates))
+        found = tuple(candidate.patch.name for candidate in select_patches(name, candidates))
         assert found == MORE.get(name, entry.patches), name
 
 

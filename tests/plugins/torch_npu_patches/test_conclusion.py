@@ -12,7 +12,7 @@ import pytest
 
 import patchcore as pc
 from patchcore.planning.plan import Plan, PlannedPatch
-from patchcore.planning.provenance import LOCAL
+from patchcore.planning.provenance import LOCAL_PROVENANCE
 from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU, audit, conclusion
 from torch_npu_patches.transfer_to_npu.audit import Place
 
@@ -34,7 +34,7 @@ AVAILABLE = audit.counter_of(Place("group", "torch:cuda.is_available", ""))
 
 
 def plan(verdict: str = "apply", reason: str = "") -> Plan:
-    return Plan(tuple(PlannedPatch(patch, LOCAL, (), verdict, reason) for patch in TRANSFER_TO_NPU))
+    return Plan(tuple(PlannedPatch(patch, LOCAL_PROVENANCE, (), verdict, reason) for patch in TRANSFER_TO_NPU))
 
 
 def described(planned: Optional[Plan] = None) -> list[str]:

@@ -13,10 +13,10 @@ from mx_driving_compat.messages.results import PatchStatus
 from mx_driving_compat.patches.paths import TABLES
 from patchcore import Context, Patch, Patcher, PatchError, Settings, Skip, Target, TargetNotFound, UnknownName, hookimpl
 from patchcore.plugin import (
-    ANY,
+    ANY_PATCH,
     APPLIED,
     FAILED,
-    LOCAL,
+    LOCAL_PROVENANCE,
     PENDING,
     SKIPPED,
     Candidate,
@@ -28,7 +28,7 @@ from patchcore.plugin import (
     Provenance,
     add_own,
     describe_error,
-    select,
+    select_patches,
 )
 
 __all__ = ["Ordered", "Outcome", "Run", "Standing", "Unit", "revert_with_run", "runs"]
@@ -79,7 +79,7 @@ class Unit(NamedTuple):
 
     patch: Patch
     members: Sequence[Any]
-    provenance: Provenance = LOCAL
+    provenance: Provenance = LOCAL_PROVENANCE
     prepare: Optional[Prepare] = None
     skips: tuple[type[Exception], ...] = (TargetNotFound,)
     like: str = ""
@@ -88,7 +88,7 @@ class Unit(NamedTuple):
     @property
     def own(self) -> bool:
         """True for a patch of the migration, false for one of a plugin."""
-        return self.provenance is LOCAL
+        return self.provenance is LOCAL_PROVENANCE
 
 
 class Run:
@@ -268,7 +268,7 @@ class Ordered(Patch):
     """
 
     @classmethod
-    def of(cls, patch: Patch, *, after: tuple[str, ...] = (ANY,), before: tuple[str, ...] = ()) -> Patch:
+    def of(cls, patch: Patch, *, after: tuple[str, ...] = (ANY_PATCH,), before: tuple[str, ...] = ()) -> Patch:
         made = object.__new__(cls)
         made.__dict__.update(patch.__dict__, after=after, before=before, priority=0)
         return made
@@ -320,7 +320,7 @@ def _declared(units: Sequence[Unit]) -> Iterator[Unit]:
         if not unit.own:
             earlier += 1
         elif plugins or type(unit.patch) is not Ordered:
-            patch = Ordered.of(unit.patch, after=(ANY, *plugins[:earlier]), before=tuple(plugins[earlier:]))
+            patch = Ordered.of(unit.patch, after=(ANY_PATCH, *plugins[:earlier]), before=tuple(plugins[earlier:]))
             unit = unit._replace(patch=patch)
         yield unit
 
@@ -406,6 +406,6 @@ def _plugins(own: bool, plain: bool) -> Plugins:
 
 def _means_any(name: str, candidates: Sequence[Candidate]) -> bool:
     try:
-        return bool(select(name, candidates))
+        return bool(select_patches(name, candidates))
     except UnknownName:
         return False

@@ -17,7 +17,7 @@ from mx_driving_compat.reading.declarations import Construction, Migration, Patc
 from mx_driving_compat.reading.output.replacements import rewrite_imports, with_functions
 from mx_driving_compat.reading.output.settings import settings_lines
 from mx_driving_compat.reading.program.source import Source, line_of
-from patchcore.plugin import Names
+from patchcore.plugin import PluginNames
 
 __all__ = ["read_migration"]
 
@@ -25,7 +25,7 @@ __all__ = ["read_migration"]
 _OWN_DISTRIBUTION = "mx-driving-compat"
 
 
-def read_migration(path: Path, names: Names) -> Migration:
+def read_migration(path: Path, names: PluginNames) -> Migration:
     """Read the file ``path`` for a plugin called ``names``.
 
     Raises:

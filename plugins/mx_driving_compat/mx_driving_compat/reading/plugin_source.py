@@ -9,7 +9,7 @@ from typing import Union
 from mx_driving_compat.reading.declarations import Migration, Remark
 from mx_driving_compat.reading.migration import read_migration
 from mx_driving_compat.reading.output.project import migrated_project
-from patchcore.plugin import About, Names, PluginSource, Table
+from patchcore.plugin import PluginMetadata, PluginNames, PluginSource, TitledRows
 
 __all__ = ["plugin_source"]
 
@@ -18,7 +18,7 @@ _PROVIDED_COLUMNS = ("NAME", "DISTRIBUTION", "PATCHES")
 _REMARK_COLUMNS = ("LINE", "WHAT", "WHAT TO DO")
 
 
-def plugin_source(path: Path, names: Names, about: About) -> PluginSource:
+def plugin_source(path: Path, names: PluginNames, about: PluginMetadata) -> PluginSource:
     """Return the plugin called ``names`` that the file at ``path`` becomes, with its author, licence and source.
 
     Raises:
@@ -29,7 +29,7 @@ def plugin_source(path: Path, names: Names, about: About) -> PluginSource:
     return PluginSource(files, tuple(_told(migration, path)), migration.distributions)
 
 
-def _told(migration: Migration, path: Path) -> Iterator[Union[Table, str]]:
+def _told(migration: Migration, path: Path) -> Iterator[Union[TitledRows, str]]:
     rows = [
         (
             patch.name,
@@ -39,16 +39,16 @@ def _told(migration: Migration, path: Path) -> Iterator[Union[Table, str]]:
         )
         for patch in migration.patches
     ]
-    yield Table(f"Patches of {path}", _PATCH_COLUMNS, rows)
+    yield TitledRows(f"Patches of {path}", _PATCH_COLUMNS, rows)
     provided = sorted({(p.name, p.distribution, ", ".join(p.patches)) for p in migration.provided})
     if provided:
-        yield Table("Provided by other plugins", _PROVIDED_COLUMNS, provided)
+        yield TitledRows("Provided by other plugins", _PROVIDED_COLUMNS, provided)
     if migration.settings:
         yield "For the pyproject.toml of the program"
         yield "\n".join(f"  {line}".rstrip() for line in migration.settings)
     for title, remarks in (("Left to do", migration.left), ("Notes", migration.notes)):
         if remarks:
-            yield Table(title, _REMARK_COLUMNS, _rows(remarks, path.name))
+            yield TitledRows(title, _REMARK_COLUMNS, _rows(remarks, path.name))
     if not migration.left:
         yield "nothing is left to do by hand"
 

@@ -7,7 +7,6 @@ first patcher that is reverted takes this back with all else.
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any, Optional
 
 from mx_driving_compat.collecting.patcher import LISTENERS, Patcher
@@ -15,7 +14,7 @@ from mx_driving_compat.patches.application import Run, Unit
 from mx_driving_compat.predefined import catalogue
 from mx_driving_compat.predefined.classes import TransferToNpu, torch_npu_transferred
 from patchcore import Patch, Target
-from patchcore.plugin import APPLIED, Application, Change, ChangeState, Engine, Moves
+from patchcore.plugin import Change, WriteContext, Writer
 
 __all__ = ["Applier", "OnImportOfTorch", "Transfer"]
 
@@ -78,14 +77,10 @@ class OnImportOfTorch(Change):
         return ()
 
 
-class Applier:
-    """Writer: applies the transfer of an :class:`OnImportOfTorch`, whose patches have journal entries of their own."""
+class Applier(Writer):
+    """Applies the transfer of an :class:`OnImportOfTorch`, whose patches have journal entries of their own."""
 
-    def __init__(self, engine: Engine) -> None:
-        """``engine`` is not used: the Patcher of the transfer does the work."""
-
-    def write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
-        assert isinstance(state.change, OnImportOfTorch)
-        if state.written_in is None:
-            state.written_in, state.status = module, APPLIED
-            state.change.transfer.apply()
+    def write(self, context: WriteContext) -> None:
+        assert isinstance(context.change, OnImportOfTorch)
+        if context.begin():
+            context.change.transfer.apply()

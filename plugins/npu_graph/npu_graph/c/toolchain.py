@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import shlex
-import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
+
+from patchcore import plugin as compilers
 
 __all__ = ["MISSING", "Toolchain", "find_compiler", "find_toolchain"]
 
@@ -82,10 +83,11 @@ def find_toolchain() -> Optional[Toolchain]:
 
 @functools.cache
 def _find(chosen: str, path: str) -> Optional[tuple[str, ...]]:
-    for command in [tuple(shlex.split(chosen))] if chosen.strip() else [("cc",), ("gcc",), ("clang",)]:
-        if shutil.which(command[0], path=path) and _accepts(command, _FLAGS):
-            return command
-    return None
+    environ, names = {"CC": chosen, "PATH": path}, ("cc", "gcc", "clang")
+    try:
+        return tuple(compilers.find_compiler(environ, variable="CC", names=names, accepts=_compiles))
+    except compilers.CompilerError:
+        return None
 
 
 @functools.cache
@@ -97,7 +99,11 @@ def _examine(command: tuple[str, ...], path: str) -> Toolchain:
     return Toolchain(command, flags, hashlib.sha256(known.stdout.encode()).hexdigest()[:16])
 
 
-def _accepts(command: tuple[str, ...], flags: tuple[str, ...]) -> bool:
+def _compiles(command: Sequence[str]) -> bool:
+    return _accepts(command, _FLAGS)
+
+
+def _accepts(command: Sequence[str], flags: Sequence[str]) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "probe.c")
         source.write_text(_PROBE)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from patchcore.plugin import parse
+from patchcore.plugin import parse_source
 
 __all__ = ["Owners", "merge", "owners"]
 
@@ -26,7 +26,7 @@ def owners(source: str, members: Iterable[str]) -> dict[str, frozenset[str]]:
     ):
         return {}
     try:
-        tree = parse(source)
+        tree = parse_source(source)
     except (SyntaxError, ValueError, RecursionError):
         return {}
     found: dict[str, set[str]] = {}

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from patchcore.plugin import compare, describe_error
+from patchcore.plugin import compare_manifests, describe_error
 
 __all__ = ["NO_MANIFEST", "PATIENCE", "Store", "compare_ranks"]
 
@@ -60,7 +60,7 @@ def _answer(store: Store, rank: int, manifest: Mapping[str, Any], deadline: floa
     if presented is None:
         return [NO_MANIFEST.format(0)]
     try:
-        differences = compare(manifest, presented)
+        differences = compare_manifests(manifest, presented)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
         # another version of patchcore; rank 0 has to hear of it, it waits for an answer
         fault = describe_error(error)

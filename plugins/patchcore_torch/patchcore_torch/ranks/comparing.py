@@ -12,7 +12,7 @@ from typing import Any
 
 import patchcore as pc
 from patchcore import Patcher
-from patchcore.plugin import COMPARED, TIMELINE, ProcessReport, RunError, describe_error
+from patchcore.plugin import ProcessReport, RunError, describe_error, note_event
 
 __all__ = ["Disagreement", "compare_when_grouped"]
 
@@ -61,7 +61,7 @@ def _compare(patcher: Patcher, report: ProcessReport) -> None:
     except Exception as error:  # no store (MPI), or one that only looks like it: training is not to suffer
         logger.info("the ranks could not be compared: %s", describe_error(error))
         return
-    TIMELINE.note(COMPARED, detail="; ".join(lines) or f"{size} ranks have the same patches", since=begun)
+    note_event("compared", detail="; ".join(lines) or f"{size} ranks have the same patches", since=begun)
     if lines and patcher.settings.on_failure == "raise":
         raise Disagreement("; ".join(lines))
     for line in lines:

@@ -6,7 +6,7 @@ import math
 import sys
 from typing import Any, Optional
 
-from patchcore.plugin import Outcome, judge
+from patchcore.plugin import CallOutcome, judge_difference
 
 __all__ = ["compare_numbers", "is_tensor", "loaded_torch", "rounded"]
 
@@ -22,7 +22,7 @@ def is_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def rounded(precise: Outcome, like: Outcome, dtype: str) -> Outcome:
+def rounded(precise: CallOutcome, like: CallOutcome, dtype: str) -> CallOutcome:
     """Return an outcome with the dtypes of another one; see :meth:`Framework.rounded`."""
     default = getattr(loaded_torch(), dtype)
     return {
@@ -87,4 +87,4 @@ def _compare_arrays(actual: Any, wanted: Any, rtol: float, floating: bool) -> tu
     if not finite.any():
         return 0.0, ""
     largest = float(numpy.abs(wanted[finite]).max())
-    return judge(float(numpy.abs(actual[finite] - wanted[finite]).max()), largest, rtol)
+    return judge_difference(float(numpy.abs(actual[finite] - wanted[finite]).max()), largest, rtol)

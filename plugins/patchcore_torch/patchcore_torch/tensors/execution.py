@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 from patchcore import Case
-from patchcore.plugin import GRADIENT, Execution, Outcome, flatten
+from patchcore.plugin import GRADIENT_PREFIX, CallOutcome, Execution, flatten_values
 from patchcore_torch.tensors.comparison import is_tensor, loaded_torch
 
 __all__ = ["TensorExecution"]
@@ -50,19 +50,19 @@ class TensorExecution(Execution):
         if self._weights:
             loaded_torch().autograd.backward(self._differentiable(), self._weights)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> CallOutcome:
         """Return results and gradients by name, on the CPU."""
         outcome = dict(self._results)
         if self._weights:
-            outcome.update((f"{GRADIENT}{name}", leaf.grad) for name, leaf in self._leaves().items())
+            outcome.update((f"{GRADIENT_PREFIX}{name}", leaf.grad) for name, leaf in self._leaves().items())
         return {name: value.detach().cpu() if is_tensor(value) else value for name, value in outcome.items()}
 
     def _differentiable(self) -> list[Any]:
         return [value for value in self._results.values() if is_tensor(value) and value.requires_grad]
 
-    def _leaves(self) -> Outcome:
+    def _leaves(self) -> CallOutcome:
         """What gets a gradient, by name: arguments that require one, and parameters."""
-        arguments = (*flatten("args", self._args), *flatten("kwargs", self._kwargs))
+        arguments = (*flatten_values("args", self._args), *flatten_values("kwargs", self._kwargs))
         leaves = {name: leaf for name, leaf in arguments if is_tensor(leaf) and leaf.requires_grad}
         if self._module is not None:
             leaves.update((name, leaf) for name, leaf in self._module.named_parameters() if leaf.requires_grad)

@@ -7,7 +7,7 @@ import sys
 from typing import Any, Optional
 
 from patchcore import Case, SettingsError
-from patchcore.plugin import CPU, Execution, Framework, Outcome
+from patchcore.plugin import CPU_DEVICE, CallOutcome, Execution, Framework
 from patchcore_torch.tensors import comparison
 from patchcore_torch.tensors.execution import TensorExecution
 
@@ -21,9 +21,9 @@ class Tensors(Framework):
         """Return ``"npu"`` where torch has one, real or emulated, else ``"cpu"``; imports torch if it is installed."""
         try:
             torch: Any = importlib.import_module("torch")
-            return "npu" if torch.npu.is_available() else CPU
+            return "npu" if torch.npu.is_available() else CPU_DEVICE
         except (ImportError, AttributeError):
-            return CPU
+            return CPU_DEVICE
 
     def require_device(self, device: str) -> None:
         try:
@@ -52,7 +52,7 @@ class Tensors(Framework):
     def execution(self, case: Case, device: Optional[str] = None, **options: Any) -> Execution:
         return TensorExecution(case, device, **options)
 
-    def rounded(self, precise: Outcome, like: Outcome, dtype: str) -> Outcome:
+    def rounded(self, precise: CallOutcome, like: CallOutcome, dtype: str) -> CallOutcome:
         return comparison.rounded(precise, like, dtype)
 
     def compare_values(self, actual: Any, wanted: Any, rtol: float) -> tuple[float, str]:

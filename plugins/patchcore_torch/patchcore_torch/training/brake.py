@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Callable
 
-from patchcore.plugin import process_rank, say
+from patchcore.plugin import print_message, process_rank
 from patchcore_torch.training.ending import at_end, leave_process_groups
 
 __all__ = ["Brake", "Braked"]
@@ -38,7 +38,7 @@ class Brake:
         if self._finished == self.step:
             self._announce()
         elif self._finished == self.step + 1:
-            say(
+            print_message(
                 f"the brake after step {self.step} did not end the program, because code in it catches SystemExit "
                 "('except:' or 'except BaseException:'); catch Exception there. The brake is tried again after every "
                 "step"
@@ -48,9 +48,9 @@ class Brake:
     def _announce(self) -> None:
         at_end(leave_process_groups)
         if not process_rank():
-            say(f"brake: the program ends after training step {self.step}")
+            print_message(f"brake: the program ends after training step {self.step}")
         if threading.current_thread() is not threading.main_thread():
-            say(
+            print_message(
                 f"the step was made in thread {threading.current_thread().name}: the brake ends this thread, not the "
                 "program"
             )

@@ -15,14 +15,11 @@ def complain_without_steps() -> None:
 
 
 def _complain_without_steps() -> None:
-    from patchcore.plugin import MAIN, RANK, active, present_role, process_rank, say
+    from patchcore.plugin import print_message, process_rank, run_role
     from patchcore_torch.training.steps import STEPS
 
-    activation = active()
-    if activation is None or STEPS.finished or process_rank():
-        return
-    if present_role(activation.role, activation.patcher.plugins) in (MAIN, RANK):
-        say(
+    if not STEPS.finished and not process_rank() and run_role() in ("main", "rank"):
+        print_message(
             "this process has counted no training step, neither of a training loop that a plugin knows nor of torch's "
             "Optimizer.step; if its children have none either, name the function that makes a step: "
             "--step my.module:function"

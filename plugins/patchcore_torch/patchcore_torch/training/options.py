@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Optional, Union
 
 from patchcore import SettingsError
-from patchcore.plugin import decimal, did_you_mean
+from patchcore.plugin import did_you_mean, parse_decimal
 
 __all__ = ["AUTO", "ProfilingOptions", "brake_step", "check_brake"]
 
@@ -122,7 +122,7 @@ def check_brake(value: Any) -> Union[int, str]:
     Raises:
         SettingsError: it is neither.
     """
-    step = decimal(value.strip(), _LARGEST_STEP) if isinstance(value, str) and value != AUTO else value
+    step = parse_decimal(value.strip(), _LARGEST_STEP) if isinstance(value, str) and value != AUTO else value
     if step == AUTO:
         return AUTO
     if isinstance(step, bool) or not isinstance(step, int) or not 1 <= step <= _LARGEST_STEP:

@@ -11,7 +11,7 @@ import logging
 import os
 from typing import Any
 
-from patchcore.plugin import describe_error, find_module, process_rank, say
+from patchcore.plugin import describe_error, find_module, print_message, process_rank
 from patchcore_torch.training.options import ProfilingOptions
 
 __all__ = ["Recorder", "make_recorder"]
@@ -94,7 +94,7 @@ def _torch_recorder(options: ProfilingOptions, worker: str, first_step: int) -> 
     if options.level or not accelerators:
         activities.append(profiler.ProfilerActivity.CPU)
     if not accelerators and not process_rank():
-        say("profiling: there is no accelerator here, the CPU is profiled")
+        print_message("profiling: there is no accelerator here, the CPU is profiled")
     # TensorBoard's plugin takes the number for that of a recording of this worker
     place = os.path.join(options.path, f"{worker}.{first_step}.pt.trace.json")
 

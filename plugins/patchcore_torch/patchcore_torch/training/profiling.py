@@ -7,7 +7,7 @@ import os
 import socket
 from typing import Callable, Optional
 
-from patchcore.plugin import describe_error, process_rank, rank_variable, say
+from patchcore.plugin import describe_error, print_message, process_rank, rank_variable
 from patchcore_torch.training.ending import at_end
 from patchcore_torch.training.options import ProfilingOptions, steps_text
 from patchcore_torch.training.profilers import Recorder, make_recorder
@@ -79,7 +79,7 @@ class StepProfiler:
         if process_rank():
             logger.info("%s", text)
         else:
-            say(text)
+            print_message(text)
 
     def _end(self) -> None:
         """At the end of the process: write what is recorded of a cycle; say so when there is nothing."""
@@ -89,7 +89,7 @@ class StepProfiler:
             logger.warning("the profile could not be written: %s", describe_error(error), exc_info=True)
             return
         if not self._recordings and not self._failed and not process_rank():
-            say(
+            print_message(
                 f"nothing was profiled: the program ended after training step {self._finished}, before "
                 f"{self.options.window} could be recorded; lower skip_first={self.options.skip_first} "
                 "(--profile-skip-first)"

@@ -25,14 +25,14 @@ _PROFILING = {
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for profiling and brake."""
-    from patchcore.plugin import SETTING
+    from patchcore.plugin import SETTING_PREFIX
 
     group = parser.add_argument_group(
         "training",
         "Steps are counted from 1. Can also be set by PATCHCORE_PROFILING, PATCHCORE_BRAKE, PATCHCORE_STEP, and in "
         "[tool.patchcore].",
     )
-    profiling = f"{SETTING}profiling"
+    profiling = f"{SETTING_PREFIX}profiling"
     group.add_argument(
         "--profile",
         action=_Enter,
@@ -45,14 +45,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument(option, action=_Enter, dest=profiling, type=int, metavar=metavar, help=text)
     group.add_argument(
         "--brake",
-        dest=f"{SETTING}brake",
+        dest=f"{SETTING_PREFIX}brake",
         metavar="N|auto",
         help="end the program with exit code 0 after training step N, or (auto) when profiling is complete",
     )
     group.add_argument(
         "--step",
         action="append",
-        dest=f"{SETTING}step",
+        dest=f"{SETTING_PREFIX}step",
         metavar="TARGET",
         help="count each call of this function, package.module:Class.method, as a training step; may be repeated",
     )

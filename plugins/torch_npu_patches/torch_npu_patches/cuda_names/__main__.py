@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Optional
 
 import patchcore as pc
-from patchcore.plugin import counted, did_you_mean, parse, write_whole
+from patchcore.plugin import counted, did_you_mean, parse_source, write_whole
 from torch_npu_patches.cuda_names import branches, editing, lines, listing, scope
 from torch_npu_patches.cuda_names.listing import Row
 
@@ -41,7 +41,7 @@ def rows_of(package: str, *, by_rule: bool = False) -> Iterator[tuple[Row, str]]
         if not found:
             continue
         try:
-            tree, functions = parse(text), parse(text)
+            tree, functions = parse_source(text), parse_source(text)
         except (SyntaxError, ValueError, RecursionError):
             continue
         lines.forget(str(path))

@@ -6,8 +6,7 @@ import importlib
 from typing import Any, Callable, Union
 
 import patchcore as pc
-from patchcore.objects import binding
-from patchcore.plugin import ABSENT, ClassSlot, Slot, SlotChange
+from patchcore.plugin import ABSENT, ClassSlot, Slot, SlotChange, bind_like, reference
 
 __all__ = ["Adapt", "Answer", "Count", "Counterpart", "Extend"]
 
@@ -54,10 +53,10 @@ class Adapt(_NpuChange):
         if below is ABSENT and not self.create:
             return pc.Skip(f"this version of torch has no {slot.name}")
         importlib.import_module("torch_npu")
-        made = self.make(None if below is ABSENT else binding.reference(slot.as_own(below)))
+        made = self.make(None if below is ABSENT else reference(slot.as_own(below)))
         if isinstance(made, pc.Skip):
             return made
-        return binding.bind_like(below, made, in_class=isinstance(slot, ClassSlot))
+        return bind_like(below, made, in_class=isinstance(slot, ClassSlot))
 
 
 class Extend(Adapt):

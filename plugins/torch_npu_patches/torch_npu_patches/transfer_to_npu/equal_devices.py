@@ -18,7 +18,7 @@ from patchcore.plugin import Slot, SlotChange
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU
 
 if TYPE_CHECKING:
-    from patchcore.objects.type_slots import Position
+    from patchcore.plugin import type_slots
 
 __all__ = ["EqualDevices", "comparing_as_npu"]
 
@@ -57,7 +57,7 @@ class _Comparing(Slot):
     def write(self, raw: Any) -> None:
         import ctypes
 
-        from patchcore.objects import type_slots  # and ctypes, for processes that have torch
+        from patchcore.plugin import type_slots  # and ctypes, for processes that have torch
 
         space = _dictionary_of(self.owner)
         for name, method in raw.methods.items():
@@ -99,7 +99,7 @@ class EqualDevices(SlotChange):
 
 def unsupported() -> str:
     """Return why the slots of types cannot be written in this Python; empty if they can."""
-    from patchcore.objects import type_slots  # and ctypes, for processes that have torch
+    from patchcore.plugin import type_slots  # and ctypes, for processes that have torch
 
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return "only CPython with its lock (GIL) lets the comparison of a type written in C be changed"
@@ -117,7 +117,7 @@ def comparing_as_npu(cls: Any, below: Comparison) -> Comparison:
     """
     import ctypes
 
-    from patchcore.objects import type_slots  # and ctypes, for processes that have torch
+    from patchcore.plugin import type_slots  # and ctypes, for processes that have torch
 
     hash_below = ctypes.PYFUNCTYPE(ctypes.c_ssize_t, ctypes.py_object)(below.hash)
 
@@ -148,15 +148,15 @@ def comparing_as_npu(cls: Any, below: Comparison) -> Comparison:
 
 
 def _comparison_of(cls: type) -> Comparison:
-    from patchcore.objects import type_slots  # and ctypes, for processes that have torch
+    from patchcore.plugin import type_slots  # and ctypes, for processes that have torch
 
     space = _dictionary_of(cls)
     methods = {name: space.get(name) for name in _METHODS}
     return Comparison(methods, _address(cls, type_slots.COMPARE), _address(cls, type_slots.HASH))
 
 
-def _address(cls: type, position: Position) -> int:
-    from patchcore.objects import type_slots  # and ctypes, for processes that have torch
+def _address(cls: type, position: type_slots.Position) -> int:
+    from patchcore.plugin import type_slots  # and ctypes, for processes that have torch
 
     return type_slots.read_slot(cls, position) or 0
 

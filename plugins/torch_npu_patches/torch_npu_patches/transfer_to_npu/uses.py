@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from patchcore.plugin import namespace, parse
+from patchcore.plugin import namespace, parse_source
 from torch_npu_patches.transfer_to_npu.audit import is_installed
 from torch_npu_patches.transfer_to_npu.namespace import without_counterpart
 
@@ -65,7 +65,7 @@ def _uses(file: str, names: Collection[str]) -> Iterator[Use]:
         source = Path(file).read_bytes()
         if b"cuda" not in source or not any(name.encode() in source for name in names):
             return
-        tree = parse(source)
+        tree = parse_source(source)
     except (OSError, SyntaxError, ValueError, RecursionError):
         return
     aliases = {"cuda"}  # names of the module torch.cuda in this file

@@ -14,7 +14,7 @@ from mx_driving_compat.reading.program.source import Scope, Source, Unknown
 from mx_driving_compat.reading.program.versions import precheck_requirement
 from mx_driving_compat.reading.program.walking import FoundCall
 from patchcore import PatchcoreError
-from patchcore.plugin import Names
+from patchcore.plugin import PluginNames
 
 __all__ = ["CONSTRUCTORS", "AtomicReader", "ReadChange", "arguments_of", "brief"]
 
@@ -55,7 +55,7 @@ class AtomicReader:
         names: of the new plugin.
     """
 
-    def __init__(self, source: Source, names: Names) -> None:
+    def __init__(self, source: Source, names: PluginNames) -> None:
         self.source = source
         self.names = names
         #: Names of ``functions.py`` and what of ``replacements.py`` each is.

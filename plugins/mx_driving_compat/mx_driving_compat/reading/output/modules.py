@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mx_driving_compat.reading.declarations import Code, Construction, Migration, PatchDeclaration, Remark
-from patchcore.plugin import Names
+from patchcore.plugin import PluginNames
 
 __all__ = ["functions_module", "plugin_module", "plugin_test"]
 
@@ -119,7 +119,7 @@ def test_listing_imports_no_library() -> None:
 '''
 
 
-def plugin_module(migration: Migration, names: Names, file: str) -> str:
+def plugin_module(migration: Migration, names: PluginNames, file: str) -> str:
     """Return ``plugin.py``.
 
     Args:
@@ -141,13 +141,13 @@ def plugin_module(migration: Migration, names: Names, file: str) -> str:
     return _with_excuses("\n\n".join([*start, *rest, register]))
 
 
-def functions_module(migration: Migration, names: Names) -> str:
+def functions_module(migration: Migration, names: PluginNames) -> str:
     """Return ``functions.py``."""
     lines = [f"{name} = replacements.{reference}" for name, reference in migration.functions.items()]
     return _FUNCTIONS.format(package=names.package) + "\n".join(lines) + "\n"
 
 
-def plugin_test(migration: Migration, names: Names) -> str:
+def plugin_test(migration: Migration, names: PluginNames) -> str:
     """Return the test of the plugin."""
     references = sorted({root for patch in migration.patches for root in _references(patch, migration, names)})
     return _TEST.format(
@@ -157,7 +157,7 @@ def plugin_test(migration: Migration, names: Names) -> str:
     )
 
 
-def _references(patch: PatchDeclaration, migration: Migration, names: Names) -> Iterable[str]:
+def _references(patch: PatchDeclaration, migration: Migration, names: PluginNames) -> Iterable[str]:
     for change in patch.changes:
         values = [*change.arguments, *change.keywords.values()] if isinstance(change, Construction) else []
         for value in values:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from mx_driving_compat.reading.declarations import Migration, Provided, Remark
 from mx_driving_compat.reading.output import modules
 from patchcore import __version__
-from patchcore.plugin import About, Names, package_docstring, pyproject
+from patchcore.plugin import PluginMetadata, PluginNames, render_package, render_pyproject
 
 __all__ = ["migrated_project"]
 
@@ -33,7 +33,7 @@ _FUNCTIONS = """\
 """
 
 
-def migrated_project(migration: Migration, names: Names, file: str, about: About) -> dict[str, str]:
+def migrated_project(migration: Migration, names: PluginNames, file: str, about: PluginMetadata) -> dict[str, str]:
     """Return the files of the plugin: texts by path, relative to the project's folder.
 
     Args:
@@ -45,7 +45,7 @@ def migrated_project(migration: Migration, names: Names, file: str, about: About
     package = names.package
     dependencies = [f"{distribution}>={__version__}" for distribution in migration.distributions]
     files = {
-        "pyproject.toml": pyproject(
+        "pyproject.toml": render_pyproject(
             names,
             f"The patches of {file}, as a patchcore plugin",
             about,
@@ -53,7 +53,7 @@ def migrated_project(migration: Migration, names: Names, file: str, about: About
             has_copy=True,
         ),
         "README.md": _readme(migration, names, file),
-        f"{package}/__init__.py": package_docstring(names),
+        f"{package}/__init__.py": render_package(names),
         f"{package}/py.typed": "",
         f"{package}/plugin.py": modules.plugin_module(migration, names, file),
         f"{package}/replacements.py": migration.replacements,
@@ -64,7 +64,7 @@ def migrated_project(migration: Migration, names: Names, file: str, about: About
     return files
 
 
-def _readme(migration: Migration, names: Names, file: str) -> str:
+def _readme(migration: Migration, names: PluginNames, file: str) -> str:
     parts = [_INTRODUCTION.format(file=file, **names._asdict())]
     if migration.functions:
         parts[0] += _FUNCTIONS.format(package=names.package)

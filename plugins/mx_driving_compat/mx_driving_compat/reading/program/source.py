@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional, Union
 
 from patchcore import SettingsError
-from patchcore.plugin import parse
+from patchcore.plugin import parse_source
 
 __all__ = [
     "PATCHER",
@@ -249,7 +249,7 @@ class Source(NamedTuple):
         try:
             with tokenize.open(str(path)) as stream:  # uses the encoding that the file declares
                 text = stream.read()
-            tree = parse(text, str(path))
+            tree = parse_source(text, str(path))
         except OSError as error:
             raise SettingsError(f"--from {path} cannot be read: {error}") from error
         except (SyntaxError, ValueError) as error:

@@ -11,7 +11,6 @@ import hashlib
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -24,7 +23,17 @@ from typing import Callable
 import torch
 
 from npu_emulator.errors import EmulationError
-from patchcore.plugin import UntrustedPath, counted, private_folder, refuse_shared, user_cache
+from patchcore.plugin import (
+    CompilerError,
+    UntrustedPath,
+    compiler_jobs,
+    counted,
+    find_compiler,
+    private_folder,
+    refuse_shared,
+    run_compiler,
+    user_cache,
+)
 
 __all__ = ["CACHE", "MODULE", "build", "cache_folder", "library_path", "trusted_library"]
 
@@ -36,8 +45,6 @@ MODULE = "_npu_emulator_native"
 _SOURCES = Path(__file__).resolve().parent / "csrc"
 _COMPILE_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", f"-DTORCH_EXTENSION_NAME={MODULE}")
 _LIBRARIES = ("-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python")
-#: As many lines of what a compiler complains about as say what is wrong.
-_SHOWN_LINES = 40
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
@@ -101,25 +108,21 @@ def build(force: bool = False, report: Callable[[str], None] = print, environ: M
         report(f"npu_emulator: the compiled core is built: {library}")
         return library
     _refuse_other_platforms()
-    compiler = _find_compiler(environ)
-    with _new_folder(cache_folder(environ)) as folder:
-        objects = _compile(compiler, folder, report, _jobs(environ))
-        report("npu_emulator: linking")
-        linked = folder / library.name
-        torch_libraries = Path(torch.__file__).parent / "lib"
-        _run([*compiler, "-shared", *map(str, objects), f"-L{torch_libraries}", *_LIBRARIES, "-o", str(linked)])
-        os.replace(linked, private_folder(library.parent) / library.name)
+    try:
+        compiler, jobs = find_compiler(environ), compiler_jobs(environ)
+        with _new_folder(cache_folder(environ)) as folder:
+            objects = _compile(compiler, folder, report, jobs)
+            report("npu_emulator: linking")
+            linked = folder / library.name
+            torch_libraries = ["-L" + str(Path(torch.__file__).parent / "lib"), *_LIBRARIES]
+            run_compiler([*compiler, "-shared", *map(str, objects), *torch_libraries, "-o", str(linked)])
+            os.replace(linked, private_folder(library.parent) / library.name)
+    except CompilerError as error:
+        raise EmulationError(
+            f"npu_emulator: {error}\nThe core in Python needs no compiler (NPU_EMULATOR_CORE=python)."
+        ) from error
     report(f"npu_emulator: built {library}")
     return library
-
-
-def _jobs(environ: Mapping[str, str]) -> int:
-    """Return how many compilers may run at once: ``MAX_JOBS``, as PyTorch's own builds have it, else one a core."""
-    text = environ.get("MAX_JOBS", "")
-    jobs = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-    if text and not jobs:
-        raise EmulationError(f"npu_emulator: MAX_JOBS is expected to be a whole number from 1 on, found {text[:60]!r}")
-    return jobs or os.cpu_count() or 1
 
 
 def _compile(compiler: list[str], folder: Path, report: Callable[[str], None], jobs: int) -> list[Path]:
@@ -130,16 +133,17 @@ def _compile(compiler: list[str], folder: Path, report: Callable[[str], None], j
     )
     objects = [folder / f"{source.stem}.o" for source in sources]
     includes = [f"-isystem{path}" for path in _include_folders()]
-    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+    command = [*compiler, *_COMPILE_FLAGS, *includes]
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
         running = {
-            pool.submit(_run, [*compiler, *_COMPILE_FLAGS, *includes, "-c", str(source), "-o", str(made)]): source
+            pool.submit(run_compiler, [*command, "-c", str(source), "-o", str(made)]): source
             for source, made in zip(sources, objects)
         }
         try:
             for number, done in enumerate(as_completed(running), start=1):
                 done.result()
                 report(f"npu_emulator: [{number}/{len(sources)}] {running[done].name}")
-        except EmulationError:
+        except CompilerError:
             for waiting in running:
                 waiting.cancel()
             raise
@@ -155,17 +159,6 @@ def _include_folders() -> list[Path]:
             "use the core in Python, which needs no compiler."
         )
     return [headers, headers / "torch" / "csrc" / "api" / "include", python]
-
-
-def _find_compiler(environ: Mapping[str, str]) -> list[str]:
-    chosen = shlex.split(environ.get("CXX") or "")
-    for command in [chosen] if chosen else [["c++"], ["g++"], ["clang++"]]:
-        if shutil.which(command[0], path=environ.get("PATH")):
-            return command
-    raise EmulationError(
-        f"npu_emulator: expected a C++ compiler, found no {shlex.join(chosen) if chosen else 'c++, g++ or clang++'}. "
-        "Install one or name it in CXX, or use the core in Python, which needs no compiler."
-    )
 
 
 def _refuse_other_platforms() -> None:
@@ -189,18 +182,6 @@ def _new_folder(parent: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    if done.returncode:
-        shown = "\n".join(done.stdout.splitlines()[:_SHOWN_LINES])
-        raise EmulationError(
-            f"npu_emulator: compiling the compiled core failed with code {done.returncode}:\n{shlex.join(command)}\n"
-            f"{shown}\nThe core in Python needs no compiler (NPU_EMULATOR_CORE=python)."
-        )
 
 
 @functools.cache

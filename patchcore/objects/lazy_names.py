@@ -1,4 +1,7 @@
-"""Private names of a library, which its next release may drop. A distribution declares those it uses in one place."""
+"""Names of a module that are looked up when they are used (PEP 562): those of patchcore, private ones of libraries.
+
+A private name of a library may be gone in its next release. A distribution declares those it uses in one place.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,36 @@ from typing import Any, Callable
 
 from patchcore.errors import PatchcoreError
 
-__all__ = ["PrivateNameMissing", "look_up", "reader"]
+__all__ = ["PrivateNameMissing", "lazy_names", "look_up", "private_name_getter"]
+
+
+def lazy_names(module: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the functions ``__getattr__`` and ``__dir__`` of a module whose names come from other modules.
+
+    Args:
+        module: its name.
+        names: the module that has each name. A package may stand there for a module in it, which is then imported.
+    """
+
+    def get(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        source = importlib.import_module(names[name])
+        value = getattr(source, name) if hasattr(source, name) else importlib.import_module(f"{names[name]}.{name}")
+        setattr(sys.modules[module], name, value)  # Python calls this function once for each name
+        return value
+
+    def list_names() -> list[str]:
+        return sys.modules[module].__all__  # type: ignore[no-any-return]
+
+    return get, list_names
 
 
 class PrivateNameMissing(PatchcoreError, AttributeError):
     """The library that is installed does not have a private name; the text has the name and who uses it."""
 
 
-def reader(names: Mapping[str, str], distribution: str) -> Callable[[str], Any]:
+def private_name_getter(names: Mapping[str, str], distribution: str) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a module that has private names as attributes, looked up whenever they are used.
 
     Args:
