@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,36 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a module of the tool by its name."""
     monkeypatch.syspath_prepend(str(ROOT))
     return lambda name: importlib.import_module(f"tools.library_tests.{name}")
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_sources_are_cloned_at_the_tag_once(tool: Any, tmp_path: Path) -> None:
+    origin = tmp_path / "origin"
+    for name in ("tests/test_a.py", "docs/page.md"):
+        (origin / name).parent.mkdir(parents=True)
+        (origin / name).touch()
+
+    def git(*arguments: str) -> None:
+        author = ("-c", "user.name=n", "-c", "user.email=n@n")
+        subprocess.run(["git", "-C", str(origin), *author, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+    git("init", "--quiet")
+    git("config", "uploadpack.allowFilter", "true")
+    git("add", ".")
+    git("commit", "-m", "one")
+    git("tag", "v1.0")
+    (origin / "tests" / "test_later.py").touch()
+    git("add", ".")
+    git("commit", "-m", "two")
+    library = tool("libraries").LIBRARIES[0]._replace(url=origin.as_uri(), needed=("tests",))
+    folder = tmp_path / "library-1.0"
+    (tmp_path / "library-1.partial").mkdir()  # of a clone that was interrupted
+    (tmp_path / "library-1.partial" / "rest").touch()
+    tool("running").get_sources(library, "1.0", folder)
+    assert [path.name for path in folder.iterdir() if path.name != ".git"] == ["tests"]
+    assert tool("running").modules_of(library, folder) == ["tests/test_a.py"]
+    shutil.rmtree(origin)
+    tool("running").get_sources(library, "1.0", folder)
 
 
 TESTS = """
@@ -134,7 +166,7 @@ class TestResults:
     ) -> None:
         assert self.run(tool_here, monkeypatch, library, "1.0", "_a") == ["test_a.py"]
         (row,) = tool_here("page").read(library)[1]
-        assert row.results == {"cpu": "skipped", "npu": "passed"}
+        assert (row.results, row.why) == ({"cpu": "skipped", "npu": "passed"}, "")
 
     def test_another_release_starts_anew(self, tool_here: Any, library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         assert self.run(tool_here, monkeypatch, library, "2.0", None) == ["test_a.py", "test_b.py"]

@@ -114,9 +114,11 @@ def collect(library: Library, version: str) -> None:
     found: dict[tuple[str, str], dict[str, running.Outcome]] = {}
     known, old = page.read(library)
     for row in old if known == version else ():
+        reason_of = "npu" if row.results.get("npu", "passed") != "passed" else "cpu"
         for mode, result in row.results.items():
             if not outcome_of(library, version, row.module, mode).is_file():
-                found.setdefault((row.module, row.test), {})[mode] = running.Outcome(result, row.why)
+                why = row.why if mode == reason_of else ""
+                found.setdefault((row.module, row.test), {})[mode] = running.Outcome(result, why)
     for mode in MODES:
         for path in sorted(outcome_of(library, version, "x.py", mode).parent.glob("*.json")):
             outcomes = json.loads(path.read_text(encoding="utf-8"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,7 +46,17 @@ def get_sources(library: Library, version: str, folder: Path) -> None:
     if folder.is_dir():
         return
     partial = folder.with_suffix(".partial")
-    clone = ["git", "clone", "--quiet", "--depth=1", "--filter=blob:none", "--sparse"]
+    shutil.rmtree(partial, ignore_errors=True)  # of a clone that was interrupted
+    clone = [
+        "git",
+        "-c",
+        "advice.detachedHead=false",
+        "clone",
+        "--quiet",
+        "--depth=1",
+        "--filter=blob:none",
+        "--sparse",
+    ]
     subprocess.run([*clone, f"--branch={library.tag.format(version)}", library.url, str(partial)], check=True)
     subprocess.run(["git", "-C", str(partial), "sparse-checkout", "set", *library.needed], check=True)
     partial.rename(folder)
