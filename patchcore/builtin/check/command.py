@@ -16,6 +16,7 @@ from patchcore.builtin.drift.drift import KINDS, fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.imports.changes import ReplaceImport, StubImport
 from patchcore.builtin.shared.command_line import advise_on_modules
+from patchcore.builtin.shared.finding import Finding
 from patchcore.builtin.shared.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json, print_line
@@ -31,13 +32,13 @@ from patchcore.stdlib import difflib
 
 __all__ = ["Findings", "add_arguments", "look", "main", "print_findings"]
 
-#: Kind, subject and message.
-Finding = tuple[str, str, str]
 #: The kinds of findings that ``--exit-on`` knows; those about targets that have changed come last, the gravest first.
 _KINDS = (
     *("plugin", "setting", "conflict", "failed", "required", "import", "pending", "name", "covered", "outdated"),
     *("target", *KINDS),
 )
+#: The fields of a finding that a check fills in.
+_COLUMNS = ("kind", "subject", "message")
 _PREFIX = "PATCHCORE_"
 
 
@@ -45,7 +46,7 @@ class Findings(NamedTuple):
     """The result of a check.
 
     Args:
-        findings: each with its kind, its subject and a message.
+        findings: the faults.
         differences: patch, target and the diff to the recorded source, if that is known.
         steps: the next steps for the findings.
         coverage: how many targets were compared with their fingerprints.
@@ -59,7 +60,7 @@ class Findings(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON view."""
         return {
-            "findings": [dict(zip(("kind", "subject", "message"), finding)) for finding in self.findings],
+            "findings": [dict(zip(_COLUMNS, finding)) for finding in self.findings],
             "differences": [dict(zip(("subject", "target", "difference"), each)) for each in self.differences],
             "next": self.steps,
             "coverage": self.coverage.to_dict(),
@@ -98,8 +99,8 @@ def main(options: argparse.Namespace) -> int:
         if found.findings:
             print_line()
         print_text(str(found.coverage), indent=2)
-    advise_on_modules(patcher, (message for _, _, message in found.findings))
-    return 1 if any(options.exit_on is None or kind in options.exit_on for kind, _, _ in found.findings) else 0
+    advise_on_modules(patcher, (finding.message for finding in found.findings))
+    return 1 if any(options.exit_on is None or finding.kind in options.exit_on for finding in found.findings) else 0
 
 
 def _kinds(text: str) -> list[str]:
@@ -116,7 +117,7 @@ def print_findings(found: Findings) -> None:
     if not found.findings:
         print_line("no findings")
         return
-    print_table("Findings", ("KIND", "SUBJECT", "MESSAGE"), found.findings)
+    print_table("Findings", tuple(map(str.upper, _COLUMNS)), [(f.kind, f.subject, f.message) for f in found.findings])
     for patch, target, difference in found.differences:
         print_line(f"\n{target} ({patch})\n{textwrap.indent(difference, '  ')}")
     if found.steps:
@@ -141,14 +142,15 @@ def _look(patcher: Patcher, *, apply: bool) -> Findings:
     found = list(_settings_findings(patcher, os.environ))
     for entry in plan:
         if entry.verdict == FAILED:
-            found.append(("conflict" if entry in plan.conflicts else "failed", entry.patch.name, entry.reason))
+            kind = "conflict" if entry in plan.conflicts else "failed"
+            found.append(Finding(kind, entry.patch.name, entry.reason))
         elif entry.patch.required and entry.verdict not in (APPLY, OFF):
-            found.append(("required", entry.patch.name, entry.reason))
+            found.append(Finding("required", entry.patch.name, entry.reason))
     if patcher.plugins.complete:
         found += _order_findings(plan)
     checked = _checked(plan)
     remarks = _remarks(patcher, plan, checked)
-    found += dict.fromkeys((remark.topic, name, remark.text) for name, remark in remarks if remark.finding)
+    found += dict.fromkeys(Finding(remark.topic, name, remark.text) for name, remark in remarks if remark.finding)
     told = {name for name, remark in remarks if remark.finding}  # of a target that is gone this is told with its change
     if apply:
         found += _try(patcher, [entry.patch.name for entry in plan if entry.verdict == APPLY])
@@ -157,7 +159,7 @@ def _look(patcher: Patcher, *, apply: bool) -> Findings:
         provided = {target.module for change, target in pairs if isinstance(change, (ReplaceImport, StubImport))}
         with using(patcher.plugins.extensions):
             found += _target_findings([entry for entry in checked if entry.patch.name not in told], provided)
-    found += (("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)
+    found += (Finding("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)
     differences = [
         (name, each["target"], each["difference"])
         for name, remark in remarks
@@ -165,7 +167,7 @@ def _look(patcher: Patcher, *, apply: bool) -> Findings:
         if each.get("difference")
     ]
     steps = dict.fromkeys(remark.advice for _, remark in remarks if remark.finding and remark.advice)
-    found.sort(key=lambda finding: KINDS.index(finding[0]) if finding[0] in KINDS else -1)
+    found.sort(key=lambda finding: KINDS.index(finding.kind) if finding.kind in KINDS else -1)
     return Findings(found, differences, list(steps), cover(plan, remarks))
 
 
@@ -181,7 +183,7 @@ def _settings_findings(patcher: Patcher, environ: Mapping[str, str]) -> Iterator
         prefix, key = name[: len(_PREFIX)], name[len(_PREFIX) :]
         near = difflib.get_close_matches(key, keys, n=1, cutoff=0.8)  # others have variables with the prefix, too
         if prefix == _PREFIX and key not in keys and near and name not in OTHER_VARIABLES:
-            yield ("setting", name, f"patchcore has no such variable; did you mean {_PREFIX + near[0]!r}?")
+            yield Finding("setting", name, f"patchcore has no such variable; did you mean {_PREFIX + near[0]!r}?")
     found = find_table(Path.cwd())
     variants = found[1].get("variants") if found is not None else None
     for name in variants if isinstance(variants, Mapping) else ():
@@ -189,7 +191,7 @@ def _settings_findings(patcher: Patcher, environ: Mapping[str, str]) -> Iterator
             settings = Settings.load(arguments={"variant": name}, environ={})
             Patcher(plugins=patcher.plugins, settings=settings).plan()
         except PatchcoreError as error:
-            yield ("setting", f"variant {name}", str(error))
+            yield Finding("setting", f"variant {name}", str(error))
 
 
 def _order_findings(plan: Plan) -> Iterator[Finding]:
@@ -206,7 +208,7 @@ def _order_findings(plan: Plan) -> Iterator[Finding]:
                     message = (
                         f"{argument}={name!r} in {entry.provenance}: no patch has this name; did you mean {near[0]!r}?"
                     )
-                    yield ("name", entry.patch.name, message)
+                    yield Finding("name", entry.patch.name, message)
 
 
 def _target_findings(entries: Iterable[PlannedPatch], provided: Iterable[str]) -> Iterator[Finding]:
@@ -225,7 +227,7 @@ def _target_findings(entries: Iterable[PlannedPatch], provided: Iterable[str]) -
             try:
                 originals.fingerprint(change, target)
             except TargetNotFound as error:
-                yield ("target", entry.patch.name, str(error))
+                yield Finding("target", entry.patch.name, str(error))
             except Exception:  # a target that sources do not show, or that cannot be read, is no finding
                 continue
 
@@ -259,9 +261,9 @@ def _try(patcher: Patcher, names: list[str]) -> list[Finding]:
                 except PatchError:
                     pass  # a patch failed, which its record says
                 except Exception as error:
-                    found.append(("import", module, describe_error(error)))
+                    found.append(Finding("import", module, describe_error(error)))
             records = [record for record in patcher.report().patches if record.name in names]
-            found += ((r.status, r.name, r.reason) for r in records if r.status in (FAILED, PENDING))
+            found += (Finding(r.status, r.name, r.reason) for r in records if r.status in (FAILED, PENDING))
     except PatchError as error:
-        found.append(("failed", "apply", str(error)))
+        found.append(Finding("failed", "apply", str(error)))
     return found

@@ -17,6 +17,7 @@ from patchcore import __version__
 from patchcore.builtin.check import command as check
 from patchcore.builtin.doctor.probe import UNPATCHED
 from patchcore.builtin.run.session import Session
+from patchcore.builtin.shared.finding import Finding
 from patchcore.builtin.shared.rows import print_table
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
@@ -74,7 +75,7 @@ def main(options: argparse.Namespace) -> int:
     ]
     found = check.look(patcher, apply=options.apply)
     workers = _workers(patcher) if options.workers else []
-    found.findings.extend(("worker", w["kind"], w["detail"]) for w in workers if w["result"] == UNPATCHED)
+    found.findings.extend(Finding("worker", w["kind"], w["detail"]) for w in workers if w["result"] == UNPATCHED)
     stale = _stale_references(patcher) if options.apply else []
     if options.format == "json":
         print_json(

@@ -113,7 +113,11 @@ def main(options: argparse.Namespace) -> int:
             print_table(f"Run {runs[0]} compared with run {runs[1]}", ("WHAT", "NAME", *runs), differences)
             print()
         if found:
-            print_table("Findings", ("KIND", "PROCESS", "SUBJECT", "MESSAGE"), found)
+            print_table(
+                "Findings",
+                ("KIND", "PROCESS", "SUBJECT", "MESSAGE"),
+                [(f.kind, f.processes, f.subject, f.message) for f in found],
+            )
         else:
             print("no findings")
     return 1 if found else 0

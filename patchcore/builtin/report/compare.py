@@ -10,13 +10,13 @@ from patchcore.builtin.report.model import view_of
 from patchcore.builtin.report.words import duration
 from patchcore.report import APPLIED
 
-__all__ = ["Difference", "compare"]
+__all__ = ["RunDifference", "compare"]
 
 _NONE = "-"
 _CALLS = "calls"
 
 
-class Difference(NamedTuple):
+class RunDifference(NamedTuple):
     """A fact that differs between two runs.
 
     Args:
@@ -31,7 +31,7 @@ class Difference(NamedTuple):
     after: str
 
 
-def compare(before: Sequence[Process], after: Sequence[Process]) -> list[Difference]:
+def compare(before: Sequence[Process], after: Sequence[Process]) -> list[RunDifference]:
     """Return the differences between two runs.
 
     Args:
@@ -42,7 +42,7 @@ def compare(before: Sequence[Process], after: Sequence[Process]) -> list[Differe
     if not all(any(kind == _CALLS for kind, _ in facts) for facts in (first, second)):  # one of them did not count
         keys = [key for key in keys if key[0] != _CALLS]
     return [
-        Difference(*key, first.get(key, _NONE), second.get(key, _NONE))
+        RunDifference(*key, first.get(key, _NONE), second.get(key, _NONE))
         for key in keys
         if first.get(key) != second.get(key)
     ]

@@ -13,34 +13,19 @@ from typing import Any, NamedTuple
 from patchcore.builtin.run.process_report import FILES, OTHERS
 from patchcore.builtin.run.report_file import Malformed, read_report
 from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER
+from patchcore.builtin.shared.finding import Finding
 from patchcore.builtin.shared.manifest import compare_manifests
 from patchcore.errors import SettingsError, describe_error
 from patchcore.objects.printable import printable
 from patchcore.report import FAILED, SKIPPED
 
-__all__ = ["Finding", "Process", "Reports", "findings", "read_reports", "some_of"]
+__all__ = ["Process", "Reports", "findings", "read_reports", "some_of"]
 
 
 #: The processes of a run are compared with the first of this order: rank 0 itself, not the launcher that started it.
 _ROLES = (RANK, MAIN, LAUNCHER, WORKER)
 #: More missing ranks in a row are one finding.
 _MOST_NAMED = 16
-
-
-class Finding(NamedTuple):
-    """A fault of a run.
-
-    Args:
-        kind: ``unreadable``, ``difference``, ``failed``, ``late``, ``plugin``, ``unfinished``, ``error``, ``missing``.
-        processes: the processes that have it, in words.
-        subject: a patch, library, plugin or file.
-        message: one line.
-    """
-
-    kind: str
-    processes: str
-    subject: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -111,7 +96,7 @@ def read_reports(directory: Path) -> Reports:
             found.append(Process(read_report(path)))
         except (OSError, Malformed) as error:
             fault = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else str(error)
-            unreadable.append(Finding("unreadable", "", path.name, f"{fault}; the report is left out"))
+            unreadable.append(Finding("unreadable", path.name, f"{fault}; the report is left out"))
     if not paths:
         raise SettingsError(f"no reports in {directory}: no process of the run had patches, or no program was run")
     if not found:
@@ -137,6 +122,8 @@ def _report_files(directory: Path) -> list[Path]:
 
 def findings(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) -> list[Finding]:
     """Return the faults of a run.
+
+    Kinds: ``unreadable``, ``difference``, ``failed``, ``late``, ``plugin``, ``unfinished``, ``error``, ``missing``.
 
     Args:
         processes: that took part in it; the others are compared with the first.
@@ -164,7 +151,7 @@ def _differences(processes: Sequence[Process]) -> list[Finding]:
             one, other = _reduced(one, other), _reduced(other, one)
         differences = compare_manifests(one, other)
         found += (
-            Finding("difference", _names(group), d.subject, f"{d.one}; on {reference[0]}: {d.other}")
+            Finding("difference", d.subject, f"{d.one}; on {reference[0]}: {d.other}", _names(group))
             for d in differences
         )
     return found
@@ -203,14 +190,14 @@ def _failures(processes: Sequence[Process]) -> list[Finding]:
             message = f"{problem['where']}: {problem['message']}"
             groups.setdefault(("plugin", f"plugin {problem['plugin']}", message), []).append(process)
     return [
-        Finding(kind, some_of(processes, group), subject, message) for (kind, subject, message), group in groups.items()
+        Finding(kind, subject, message, some_of(processes, group)) for (kind, subject, message), group in groups.items()
     ]
 
 
 def _unfinished(processes: Sequence[Process]) -> list[Finding]:
     message = "did not finish: it was killed or is still running; its last report is of {}"
     return [
-        Finding("unfinished", str(process), "", message.format(time.ctime(process.content["written"])))
+        Finding("unfinished", "", message.format(time.ctime(process.content["written"])), str(process))
         for process in processes
         if process.leads and not process.content["finished"]
     ]
@@ -221,7 +208,7 @@ def _errors(processes: Sequence[Process]) -> list[Finding]:
     for process in processes:
         if process.content["error"]:
             groups.setdefault(process.content["error"], []).append(process)
-    return [Finding("error", some_of(processes, group), "", f"ended with {text}") for text, group in groups.items()]
+    return [Finding("error", "", f"ended with {text}", some_of(processes, group)) for text, group in groups.items()]
 
 
 def _missing(processes: Sequence[Process]) -> list[Finding]:
@@ -231,7 +218,7 @@ def _missing(processes: Sequence[Process]) -> list[Finding]:
     if not ranks and any(process.content["role"] == LAUNCHER for process in processes):
         absent = ["every rank"]
     message = "has left no report: it is not patched, could not write one, or wrote it elsewhere"
-    return [Finding("missing", rank, "", message) for rank in absent]
+    return [Finding("missing", "", message, rank) for rank in absent]
 
 
 def _gaps(ranks: Iterable[int], size: int) -> list[str]:

@@ -8,9 +8,10 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple, Optional, TypeVar
 
-from patchcore.builtin.report.merge import Finding, Process, findings
+from patchcore.builtin.report.merge import Process, findings
 from patchcore.builtin.report.words import who
 from patchcore.builtin.run.roles import RANK
+from patchcore.builtin.shared.finding import Finding
 from patchcore.report import APPLIED, FAILED, PENDING, REVERTED, SKIPPED
 
 __all__ = [
@@ -31,7 +32,7 @@ STATUSES = (FAILED, REVERTED, APPLIED, PENDING, SKIPPED)
 _T = TypeVar("_T")
 
 #: (processes with equal data, that data): the data is a patch, a change or a target of their reports.
-_Record = tuple[list[Process], Mapping[str, Any]]
+_Shared = tuple[list[Process], Mapping[str, Any]]
 
 
 class Standing(NamedTuple):
@@ -297,7 +298,7 @@ def view_of(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) ->
     Args:
         processes, unreadable: see :class:`patchcore.builtin.report.merge.Reports`.
     """
-    by_name: dict[str, list[_Record]] = {}
+    by_name: dict[str, list[_Shared]] = {}
     for group in _alike(processes, lambda process: process.content["patches"]):
         for patch in group[0].content["patches"]:
             by_name.setdefault(patch["name"], []).append((group, patch))
@@ -314,12 +315,12 @@ def origin_of(record: Mapping[str, Any]) -> str:
 
 def _patch(
     name: str,
-    records: Sequence[_Record],
+    records: Sequence[_Shared],
     everybody: Sequence[Process],
     applied_at: Sequence[float],
 ) -> PatchView:
     first = records[0][1]
-    changes: dict[tuple[str, str, int], list[_Record]] = {}
+    changes: dict[tuple[str, str, int], list[_Shared]] = {}
     for group, patch in records:
         for number, change in enumerate(patch["changes"]):
             changes.setdefault((change["kind"], change["target"], number), []).append((group, change))
@@ -343,7 +344,7 @@ def _patch(
     )
 
 
-def _change(kind: str, target: str, records: Sequence[_Record], everybody: Sequence[Process]) -> ChangeView:
+def _change(kind: str, target: str, records: Sequence[_Shared], everybody: Sequence[Process]) -> ChangeView:
     return ChangeView(
         kind,
         target,
@@ -357,7 +358,7 @@ def _change(kind: str, target: str, records: Sequence[_Record], everybody: Seque
     )
 
 
-def _standings(records: Iterable[_Record], everybody: Sequence[Process]) -> tuple[Standing, ...]:
+def _standings(records: Iterable[_Shared], everybody: Sequence[Process]) -> tuple[Standing, ...]:
     groups: dict[tuple[str, str], list[Process]] = {}
     for group, record in records:
         groups.setdefault((record["status"], record["reason"]), []).extend(group)
@@ -367,14 +368,14 @@ def _standings(records: Iterable[_Record], everybody: Sequence[Process]) -> tupl
 
 def _targets(processes: Sequence[Process]) -> tuple[TargetView, ...]:
     holders = [process for process in processes if process.content.get("layers")]
-    found: dict[str, list[_Record]] = {}
+    found: dict[str, list[_Shared]] = {}
     for group in _alike(holders, lambda process: process.content["layers"]):
         for target in group[0].content["layers"]:
             found.setdefault(target["target"], []).append((group, target))
     return tuple(TargetView(name, _variants(records, holders)) for name, records in sorted(found.items()))
 
 
-def _variants(records: Sequence[_Record], holders: Sequence[Process]) -> tuple[Variant, ...]:
+def _variants(records: Sequence[_Shared], holders: Sequence[Process]) -> tuple[Variant, ...]:
     groups = _grouped((repr(target), (group, target)) for group, target in records)
     return tuple(
         Variant(

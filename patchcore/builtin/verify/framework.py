@@ -16,7 +16,7 @@ __all__ = [
     "CPU_DEVICE",
     "GRADIENT_PREFIX",
     "CallOutcome",
-    "Difference",
+    "Deviation",
     "Execution",
     "Framework",
     "flatten_values",
@@ -33,7 +33,7 @@ GRADIENT_PREFIX = "gradient of "
 CPU_DEVICE = "cpu"
 
 
-class Difference(NamedTuple):
+class Deviation(NamedTuple):
     """How far two outcomes are apart.
 
     Args:
@@ -157,7 +157,7 @@ class Framework:
                 forward = max(forward, error)
             if why and not message:
                 message = f"{name}: {why}"
-        return Difference(forward, max(gradients, default=None), message)
+        return Deviation(forward, max(gradients, default=None), message)
 
     def compare_values(self, actual: Any, wanted: Any, rtol: float) -> tuple[float, str]:
         """Return how far two values are apart, and a text about the difference if it is too large, else an empty one.

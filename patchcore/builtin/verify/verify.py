@@ -198,7 +198,7 @@ def _verify_patch(patch: Patch, how: _How, dtypes: Optional[Sequence[str]]) -> I
             if dtype is not None and dtypes is not None and dtype not in dtypes:
                 continue
             blank = CheckResult(patch.name, check.name, dtype, entry.verdict, rtol=rtol, message=entry.reason)
-            yield _Comparison(patch, check, how, blank).result() if entry.verdict == APPLY else blank
+            yield _CheckRun(patch, check, how, blank).result() if entry.verdict == APPLY else blank
 
 
 class _Raised(Exception):
@@ -216,7 +216,7 @@ class _Drawn(NamedTuple):
     seed: str
 
 
-class _Comparison:
+class _CheckRun:
     """One check in one dtype.
 
     Args:

@@ -11,7 +11,7 @@ import pytest
 from page_runs import a_report
 from reports import SHOP, Reports
 
-from patchcore.builtin.report.compare import Difference, compare
+from patchcore.builtin.report.compare import RunDifference, compare
 from patchcore.builtin.report.html import make_page
 from patchcore.builtin.report.merge import Process
 from patchcore.cli import main
@@ -38,9 +38,9 @@ def test_what_differs_is_told_and_nothing_else(content: dict[str, Any], other: d
     name = content["patches"][0]["name"]
     found = compare([Process(content)], [Process(other)])
     assert sorted(found) == [
-        Difference("library", "mmcv", "-", "2.1.0"),
-        Difference("patch", name, "applied", "skipped: it does not fit"),
-        Difference("setting", "count", "-", "True"),
+        RunDifference("library", "mmcv", "-", "2.1.0"),
+        RunDifference("patch", name, "applied", "skipped: it does not fit"),
+        RunDifference("setting", "count", "-", "True"),
     ]
     assert compare([Process(content)], [Process(content)]) == []
 
@@ -51,7 +51,7 @@ def test_calls_are_compared_where_both_counted(content: dict[str, Any], other: d
     assert "calls" not in {d.kind for d in compare([Process(content)], [Process(other)])}
     content["patches"][0]["changes"][0].update(calls=3, replaced=None)
     calls = [d for d in compare([Process(content)], [Process(other)]) if d.kind == "calls"]
-    assert calls == [Difference("calls", content["patches"][0]["name"], "3", "4")]
+    assert calls == [RunDifference("calls", content["patches"][0]["name"], "3", "4")]
 
 
 def test_the_page_shows_both_runs(content: dict[str, Any], other: dict[str, Any]) -> None:

@@ -9,7 +9,8 @@ from reports import LABEL, PRICE, Reports, new, patcher
 
 import patchcore as pc
 from patchcore import __version__
-from patchcore.builtin.report.merge import Finding, findings, read_reports
+from patchcore.builtin.report.merge import findings, read_reports
+from patchcore.builtin.shared.finding import Finding
 from patchcore.report import SCHEMA_VERSION
 
 
@@ -57,7 +58,7 @@ def test_a_report_that_cannot_be_read_is_left_out_and_named(reports: Reports) ->
     processes, unreadable = read_reports(reports.folder)
     assert [process.rank for process in processes] == [0]
     fault = f"is not what patchcore {__version__} writes: Object missing required field `pid` - at `$.environment`"
-    assert unreadable == [Finding("unreadable", "", path.name, f"{fault}; the report is left out")]
+    assert unreadable == [Finding("unreadable", path.name, f"{fault}; the report is left out")]
     assert findings(processes, unreadable) == unreadable
 
 
@@ -85,9 +86,9 @@ def test_a_patch_that_is_missing_on_one_rank(reports: Reports) -> None:
     assert found(reports) == [
         Finding(
             "difference",
-            "rank 1, rank 102 on box",
             "patch shop.label",
             "no plugin contributes it; on rank 0, main 101 on box: apply",
+            "rank 1, rank 102 on box",
         )
     ]
 
@@ -117,7 +118,7 @@ def test_the_problem_of_a_plugin(reports: Reports) -> None:
     reports.write(patcher(PRICE))
     reports.write(broken, 1, role="rank")
     assert found(reports) == [
-        Finding("plugin", "rank 1, rank 102 on box", "plugin shop", "after_apply: ValueError: no cash")
+        Finding("plugin", "plugin shop", "after_apply: ValueError: no cash", "rank 1, rank 102 on box")
     ]
 
 
@@ -141,7 +142,7 @@ def test_a_process_that_leads_and_has_not_ended(reports: Reports) -> None:
     reports.write(patcher(PRICE))
     reports.write(patcher(PRICE), 1, role="rank", finished=False, written=0.0)
     (finding,) = found(reports)
-    assert finding[:3] == ("unfinished", "rank 1, rank 102 on box", "")
+    assert (finding.kind, finding.processes) == ("unfinished", "rank 1, rank 102 on box")
     assert finding.message.startswith("did not finish: it was killed or is still running; its last report is of ")
     assert finding.message.endswith(("1970", "1969"))
 

@@ -13,12 +13,13 @@ from typing import Optional
 from patchcore.builtin.html import PageSection, render
 from patchcore.builtin.report.compare import compare
 from patchcore.builtin.report.html.timeline import timeline_of
-from patchcore.builtin.report.merge import Finding, Process
+from patchcore.builtin.report.merge import Process
 from patchcore.builtin.report.model import STATUSES, Run, origin_of, view_of
 from patchcore.builtin.report.sections import plugin_sections
 from patchcore.builtin.report.words import clock, duration, span
 from patchcore.builtin.run.roles import RANK
 from patchcore.builtin.shared.files import write_whole
+from patchcore.builtin.shared.finding import Finding
 from patchcore.errors import SettingsError
 from patchcore.objects.printable import counted
 from patchcore.report import FAILED

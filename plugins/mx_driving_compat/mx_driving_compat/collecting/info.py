@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mx_driving_compat.collecting.selection import Selection
-from mx_driving_compat.patches.application import Standing
+from mx_driving_compat.patches.application import Outcome
 from mx_driving_compat.patches.base import BasePatch
 from patchcore.plugin import APPLIED, PENDING, SKIPPED, counted
 
@@ -14,12 +14,12 @@ __all__ = ["info_text"]
 _LINE = "=" * 80
 
 
-def info_text(selection: Selection, standings: Mapping[int, Standing], *, diff: bool) -> str:
+def info_text(selection: Selection, outcomes: Mapping[int, Outcome], *, diff: bool) -> str:
     """Return a text that lists the patches by library, each with its status.
 
     Args:
         selection: of the patcher.
-        standings: the status of patches, by their ``id``; empty before they are applied.
+        outcomes: the status of patches, by their ``id``; empty before they are applied.
         diff: show also what the replacements change, where source is known.
     """
     by_module: dict[str, list[BasePatch]] = {}
@@ -30,19 +30,19 @@ def info_text(selection: Selection, standings: Mapping[int, Standing], *, diff: 
     for module, patches in by_module.items():
         lines.append(f"[{module}] {counted(len(patches), 'patch')}")
         for patch in patches:
-            status, reason = _standing(patch, selection, standings)
+            status, reason = _outcome(patch, selection, outcomes)
             first, *more = [*patch.get_info(show_diff=diff).split("\n"), *filter(None, reason.split("\n"))]
             lines += [f"  [{status}] {first}", *(f"    {line}" for line in more)]
         lines.append("")
     return "\n".join(lines)
 
 
-def _standing(patch: BasePatch, selection: Selection, standings: Mapping[int, Standing]) -> Standing:
+def _outcome(patch: BasePatch, selection: Selection, outcomes: Mapping[int, Outcome]) -> Outcome:
     if selection.is_disabled(patch):
-        return Standing("disabled")
-    if id(patch) in standings:
-        return standings[id(patch)]
+        return Outcome("disabled")
+    if id(patch) in outcomes:
+        return outcomes[id(patch)]
     if patch.is_applied:  # without a patcher
-        return Standing(APPLIED)
+        return Outcome(APPLIED)
     misfit = patch.misfit()
-    return Standing(SKIPPED, misfit) if misfit else Standing(PENDING)
+    return Outcome(SKIPPED, misfit) if misfit else Outcome(PENDING)

@@ -18,6 +18,7 @@ from mx_driving_compat.predefined import catalogue
 from mx_driving_compat.predefined.changes import units_of
 from mx_driving_compat.predefined.classes import ALL, InternalFormat, TransferToNpu, torch_npu_transferred
 from patchcore import Patcher as CorePatcher
+from patchcore.plugin import APPLIED, SKIPPED
 
 __all__ = ["LISTENERS", "Listener", "Patcher", "replace_with"]
 
@@ -222,8 +223,8 @@ class Patcher(TrainingRequests):
         Args:
             diff: also show the differences to the originals, where their sources are known.
         """
-        standings = {id(patch): standing for run in self._runs for patch, standing in run.standings()}
-        patcher_logger.info(info_text(self.selection, standings, diff=diff))
+        outcomes = {id(patch): outcome for run in self._runs for patch, outcome in run.outcomes()}
+        patcher_logger.info(info_text(self.selection, outcomes, diff=diff))
         return self
 
     def apply(self, allow_internal_format: Optional[bool] = None) -> Patcher:
@@ -327,7 +328,7 @@ class Patcher(TrainingRequests):
         for message in self.selection.unknown_names(_known_names()):
             patcher_logger.warning(message)
         yield from (
-            (patch, parent, Outcome(PatchStatus.SKIPPED, "disabled"))
+            (patch, parent, Outcome(SKIPPED, "disabled"))
             for patch, parent in everything
             if self.selection.is_disabled(patch)
         )
@@ -342,7 +343,7 @@ class Patcher(TrainingRequests):
             return
         parents = {id(patch): parent for patch, parent in patches}
         for patch, outcome in self._apply_units(units_of([patch for patch, _ in patches]), known):
-            patch.is_applied = outcome.status is PatchStatus.APPLIED
+            patch.is_applied = outcome.status == APPLIED
             yield patch, parents[id(patch)], outcome
 
     def _apply_units(self, units: Sequence[Unit], known: catalogue.Catalogue) -> list[tuple[Any, Outcome]]:
@@ -356,7 +357,7 @@ class Patcher(TrainingRequests):
             return
         outcomes = [outcome for _, outcome in self._apply_units(TransferToNpu.units(), known)]
         # Applied if one of them is; that others wait for parts of torch is of no interest in the summary.
-        told = min(outcomes, key=lambda outcome: (outcome.status is not PatchStatus.APPLIED, outcome.reason))
+        told = min(outcomes, key=lambda outcome: (outcome.status != APPLIED, outcome.reason))
         yield _Told("torch.cuda"), TransferToNpu.name, told
 
     def _set_internal_format(self) -> None:
@@ -368,9 +369,9 @@ class Patcher(TrainingRequests):
     @staticmethod
     def _tell(patch: BasePatch, parent: str, outcome: Outcome) -> None:
         told = {"package": patch.module, "patch_name": parent, "reason": outcome.reason}
-        if outcome.status is PatchStatus.APPLIED:
+        if outcome.status == APPLIED:
             patcher_logger.applied(patch.name, **told)
-        elif outcome.status is PatchStatus.SKIPPED:
+        elif outcome.status == SKIPPED:
             patcher_logger.skipped(patch.name, **told)
         elif getattr(patch, "is_quiet", False):
             patcher_logger.debug(f"Failed: {patch.name} ({outcome.reason})")

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Optional, Union
 
-from mx_driving_compat.messages.results import PatchStatus
 from mx_driving_compat.patches.application import Run, Unit
 from mx_driving_compat.patches.paths import is_stub
 from patchcore import DeclarationError, InjectImport, Literal, Patch, ReplaceImport, StubImport
-from patchcore.plugin import Change, describe_error, find_module, lineage, missing_ancestor
+from patchcore.plugin import APPLIED, Change, describe_error, find_module, lineage, missing_ancestor
 
 __all__ = ["ImportControl", "Replacement"]
 
@@ -164,9 +163,9 @@ class ImportControl:
     def _run(self, units: list[Unit]) -> str:
         run = Run(units)
         ((_, outcome),) = run.apply()
-        if outcome.status is not PatchStatus.APPLIED:
+        if outcome.status != APPLIED:
             run.revert()
-            return outcome.reason or outcome.status.value
+            return outcome.reason or outcome.status
         self._runs.append(run)
         return ""
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 from mx_driving_compat.messages.logger import LOGGER_NAME, patcher_logger
-from mx_driving_compat.messages.results import PatchStatus
 from mx_driving_compat.patches.paths import TABLES
 from patchcore import Context, Patch, Patcher, PatchError, Settings, Skip, Target, TargetNotFound, UnknownName, hookimpl
 from patchcore.plugin import (
@@ -31,7 +30,7 @@ from patchcore.plugin import (
     select_patches,
 )
 
-__all__ = ["Ordered", "Outcome", "Run", "Standing", "Unit", "revert_with_run", "runs"]
+__all__ = ["Ordered", "Outcome", "Run", "Unit", "revert_with_run", "runs"]
 
 # A migration may patch the standard library, which this package uses meanwhile.
 add_own("mx_driving_compat")
@@ -43,20 +42,8 @@ class Outcome(NamedTuple):
     """The outcome of one patch of the API.
 
     Args:
-        status: applied, skipped or failed.
+        status: applied, skipped or failed, as :mod:`patchcore.report` has it; for :meth:`Run.outcomes`, also pending.
         reason: why it was not applied, or a remark on how it was.
-    """
-
-    status: PatchStatus
-    reason: str = ""
-
-
-class Standing(NamedTuple):
-    """The current status of a patch of the API.
-
-    Args:
-        status: applied, pending, skipped or failed, as :mod:`patchcore.report` has it.
-        reason: for it.
     """
 
     status: str
@@ -134,7 +121,7 @@ class Run:
         """Return patchcore's records of the units, with the statuses of the API: what does not fit is skipped."""
         return tuple(map(self._record, self._patcher.report().patches))
 
-    def standings(self) -> Iterator[tuple[Any, Standing]]:
+    def outcomes(self) -> Iterator[tuple[Any, Outcome]]:
         """Yield each patch of the API with its current status: an import may have completed it, or made it fail."""
         records = {record.name: record for record in self.records()}
         for unit, name in self._told():
@@ -143,9 +130,9 @@ class Run:
             for position, member in enumerate(unit.members):
                 change = None if whole or position >= len(record.changes) else record.changes[position]
                 if change is None or (change.status == SKIPPED and not change.reason):
-                    yield member, Standing(record.status, record.reason)
+                    yield member, Outcome(record.status, record.reason)
                 else:
-                    yield member, Standing(change.status, change.reason)
+                    yield member, Outcome(change.status, change.reason)
 
     def _told(self) -> Iterator[tuple[Unit, str]]:
         """Yield each unit with the name of the unit whose outcome it has: an earlier one may make the same changes."""
@@ -157,9 +144,9 @@ class Run:
 
     def _record(self, record: PatchRecord) -> PatchRecord:
         outcome = self._gate.outcomes.get(record.name)
-        if outcome is None or outcome.status is PatchStatus.APPLIED:
+        if outcome is None or outcome.status == APPLIED:
             return record
-        return record._replace(status=outcome.status.value, reason=outcome.reason)
+        return record._replace(status=outcome.status, reason=outcome.reason)
 
     def _outcomes(self, unit: Unit, record: PatchRecord) -> Iterable[Outcome]:
         decided = self._gate.outcomes.get(unit.patch.name) or _whole(record)
@@ -190,10 +177,10 @@ class _Gate:
         try:
             skip = unit.prepare() if unit.prepare is not None else None
         except Exception as error:
-            self.outcomes[patch.name] = Outcome(PatchStatus.FAILED, describe_error(error))
+            self.outcomes[patch.name] = Outcome(FAILED, describe_error(error))
             return Skip(describe_error(error))
         if skip is not None:
-            self.outcomes[patch.name] = Outcome(PatchStatus.SKIPPED, skip.reason)
+            self.outcomes[patch.name] = Outcome(SKIPPED, skip.reason)
             return skip
         like = unit.like
         while like in self.outcomes:  # the earlier one did not fit
@@ -210,7 +197,7 @@ class _Gate:
             _revert(self._inner, self._inner_before)
         skipped = isinstance(error, unit.skips)
         reason = describe_error(error)
-        self.outcomes[patch.name] = Outcome(PatchStatus.SKIPPED if skipped else PatchStatus.FAILED, reason)
+        self.outcomes[patch.name] = Outcome(SKIPPED if skipped else FAILED, reason)
         if not self.open and not skipped:  # in an import, long after the summary
             try:
                 patcher_logger.failed_now(patch.name, reason)
@@ -245,20 +232,20 @@ def runs() -> tuple[Run, ...]:
 def _whole(record: PatchRecord) -> Optional[Outcome]:
     """Return the outcome of a unit as a whole, ``None`` if each change has its own."""
     if record.status == FAILED:
-        return Outcome(PatchStatus.FAILED, record.reason)
+        return Outcome(FAILED, record.reason)
     if record.status == SKIPPED and all(change.status == SKIPPED and not change.reason for change in record.changes):
-        return Outcome(PatchStatus.SKIPPED, record.reason)
+        return Outcome(SKIPPED, record.reason)
     return None
 
 
 def _of_change(change: Optional[ChangeRecord]) -> Outcome:
     if change is None or change.status == APPLIED:
-        return Outcome(PatchStatus.APPLIED)
+        return Outcome(APPLIED)
     if change.status == PENDING:
-        return Outcome(PatchStatus.APPLIED, change.reason.replace("waits for the import of", "on import of"))
+        return Outcome(APPLIED, change.reason.replace("waits for the import of", "on import of"))
     if change.kind == "call":  # the function ran, and changed nothing that patchcore can see
-        return Outcome(PatchStatus.APPLIED)
-    return Outcome(PatchStatus.SKIPPED, change.reason)
+        return Outcome(APPLIED)
+    return Outcome(SKIPPED, change.reason)
 
 
 class Ordered(Patch):

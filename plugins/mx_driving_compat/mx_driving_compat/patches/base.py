@@ -96,11 +96,11 @@ class SinglePatch(BasePatch):
     def apply(self) -> PatchResult:
         """Apply this patch alone, until :meth:`revert`; a second call changes nothing."""
         if self.is_applied:
-            return result_of(self, Outcome(PatchStatus.APPLIED))
+            return result_of(self, Outcome(APPLIED))
         self.revert()  # aliases may have been changed although the target does not exist
         run = self._run = Run([unit_of(self)])
         ((_, outcome),) = run.apply()
-        self.is_applied = outcome.status is PatchStatus.APPLIED
+        self.is_applied = outcome.status == APPLIED
         if not any(change.status in (APPLIED, PENDING) for record in run.records() for change in record.changes):
             self.revert()
         return result_of(self, outcome)
@@ -114,7 +114,7 @@ class SinglePatch(BasePatch):
 
 def result_of(patch: BasePatch, outcome: Outcome) -> PatchResult:
     """Return the outcome of a patch in the form of the API."""
-    return PatchResult(outcome.status, patch.name, patch.module, outcome.reason or None)
+    return PatchResult(PatchStatus(outcome.status), patch.name, patch.module, outcome.reason or None)
 
 
 def unit_of(patch: BasePatch, libraries: Optional[Libraries] = None) -> Unit:

@@ -20,7 +20,7 @@ from mx_driving_compat.patches.paths import Libraries, dotted, import_module, is
 from mx_driving_compat.predefined import catalogue
 from patchcore import DeclarationError, Replace, Skip, Target, TargetNotFound
 from patchcore import Patch as CorePatch
-from patchcore.plugin import ABSENT, Candidate, Change, Environment, lineage, resolve
+from patchcore.plugin import ABSENT, APPLIED, Candidate, Change, Environment, lineage, resolve
 
 __all__ = ["PluginChange", "Predefined", "apply_units", "units_of"]
 
@@ -290,6 +290,6 @@ def apply_units(units: list[Unit]) -> list[tuple[Any, PatchResult]]:
     """Apply units without a patcher; return each patch with its outcome. They stay applied."""
     results = []
     for patch, outcome in Run(units, catalogue.load().settings).apply():
-        patch.is_applied = outcome.status is PatchStatus.APPLIED
+        patch.is_applied = outcome.status == APPLIED
         results.append((patch, result_of(patch, outcome)))
     return results
