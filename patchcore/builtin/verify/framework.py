@@ -136,7 +136,7 @@ class Framework:
         """
         return precise
 
-    def compare(self, actual: CallOutcome, expected: CallOutcome, rtol: float) -> Difference:
+    def compare(self, actual: CallOutcome, expected: CallOutcome, rtol: float) -> Deviation:
         """Compare two outcomes value by value: type, shape and dtype first, then the numbers.
 
         Args:

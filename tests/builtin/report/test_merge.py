@@ -153,7 +153,7 @@ def test_a_process_that_an_exception_has_ended(reports: Reports) -> None:
         reports.write(patcher(PRICE), rank, role="rank", error="ValueError: no data")
     (finding,) = found(reports)
     who = "rank 1, rank 102 on box; rank 2, rank 103 on box"
-    assert finding == ("error", who, "", "ended with ValueError: no data")
+    assert finding == ("error", "", "ended with ValueError: no data", who)
 
 
 def test_workers_are_killed_when_they_are_not_needed_any_more(reports: Reports) -> None:
