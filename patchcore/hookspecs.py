@@ -7,12 +7,11 @@ docs/hooks.md shows each hook with an example.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union, cast, overload
 
 import pluggy
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping, Sequence
 
     from patchcore.declare.changes import Skip
@@ -27,7 +26,55 @@ if TYPE_CHECKING:
 __all__ = ["hookimpl", "hookspec"]
 
 hookspec = pluggy.HookspecMarker("patchcore")
-hookimpl = pluggy.HookimplMarker("patchcore")
+
+_mark = pluggy.HookimplMarker("patchcore")
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+@overload
+def hookimpl(function: _F) -> _F: ...
+
+
+@overload
+def hookimpl(
+    *, concerns: Optional[Callable[[Sequence[Candidate]], bool]] = None, **options: Any
+) -> Callable[[_F], _F]: ...
+
+
+def hookimpl(
+    function: Optional[Callable[..., Any]] = None,
+    *,
+    concerns: Optional[Callable[[Sequence[Candidate]], bool]] = None,
+    **options: Any,
+) -> Any:
+    """Mark a function or method as the implementation of the hook of its name.
+
+    Args:
+        function: the implementation, if there are no options.
+        concerns: called with all patches that a Patcher has collected, each with its plugin. The implementation is
+            called for Patchers only after this has returned true: a hook that is called for each patch costs time.
+        options: those of pluggy: ``optionalhook=True`` for a hook of another plugin that may be missing,
+            ``tryfirst``, ``trylast``, ``wrapper``, ``specname``.
+
+    Example:
+        >>> import patchcore as pc
+        >>> @pc.hookimpl
+        ... def registry_tables():
+        ...     return ["_entries"]
+        >>> @pc.hookimpl(concerns=lambda candidates: any(found.patch.upstream for found in candidates))
+        ... def after_apply(patch, outcome):
+        ...     print(patch.upstream, outcome.status)
+    """
+    if function is not None:
+        return _mark(function)
+
+    def mark(function: _F) -> _F:
+        marked: Any = _mark(**options)(function)
+        if concerns is not None:
+            marked.patchcore_concerns = concerns
+        return cast(_F, marked)
+
+    return mark
 
 
 @hookspec
@@ -45,9 +92,6 @@ def register_patches(settings: Settings, plugins: Any) -> Iterable[Patch]:  # ty
 @hookspec
 def after_collect(plugins: Any, answers: Mapping[str, Sequence[Any]], candidates: Sequence[Candidate]) -> None:
     """Take note of the patches that plugins contribute. ``plugins.note`` reports a problem of a plugin.
-
-    ``plugins.add`` adds an object with further hooks. A hook that is called for each patch costs time: a
-    plugin that is concerned with some patches only adds such hooks when one of these patches is collected.
 
     Args:
         plugins: the loaded :class:`~patchcore.plugins.Plugins`.
@@ -230,26 +274,3 @@ def advise(name: str, command: str) -> Optional[str]:
             that ended a program of a run, as one line. ``"run"``: an option of ``patchcore run``, or the program that
             it could not start. Another command: an option of that command.
     """
-
-
-@hookspec
-def register_run_options(parser: ArgumentParser, command: str) -> None:
-    """Add options to ``patchcore run`` or ``patchcore verify``, whose name is ``command``.
-
-    An option with ``dest=f"{patchcore.plugin.SETTING_PREFIX}key"`` sets the setting ``key``.
-    """
-
-
-@hookspec
-def start_process(patcher: Any, session: Any) -> None:
-    """Prepare a process of ``patchcore run``, right before its patches are applied.
-
-    Args:
-        patcher: the :class:`~patchcore.Patcher` of the process.
-        session: the run, as this process knows it: :class:`patchcore.builtin.run.session.Session`.
-    """
-
-
-@hookspec
-def configure_run(options: Namespace, settings: Settings) -> None:
-    """Act on the options of ``patchcore run``, in each process of the run, before patches are applied."""

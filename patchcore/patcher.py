@@ -418,6 +418,7 @@ class Patcher(contextlib.ContextDecorator):
             contributed = [Candidate(patch, provenance) for provenance, patches in answers for patch in patches]
             candidates = [c for c in (*found.values(), *contributed) if isinstance(c.patch, Patch)]
             said = {provenance.plugin: patches for provenance, patches in answers}
+            self.plugins.admit_concerned(candidates)
             self.plugins.notify("after_collect", plugins=self.plugins, answers=said, candidates=candidates)
             owners = {c.patch.name: c.provenance for c in contributed if _is_named_after_its_plugin(c)}
             for candidate in contributed:

@@ -1,8 +1,8 @@
 """Loads plugins and calls their hooks, so that no plugin can take another one down.
 
 patchcore's own features are plugins too, see :data:`BUILTINS`. They are loaded first, then those of the group
-:data:`SUPPORT`, with every Patcher; each can be left out with ``no:NAME``. A plugin that fails, while it is loaded or
-in a hook, becomes a :class:`~patchcore.report.Problem` with its distribution and traceback; the other plugins go on.
+``patchcore_support``, with every Patcher; each can be left out with ``no:NAME``. A plugin that fails, while it is
+loaded or in a hook, becomes a :class:`~patchcore.report.Problem` with its distribution and traceback; the others go on.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from patchcore.objects.extensions import Extensions, using
 from patchcore.objects.modules import find_module
 from patchcore.objects.printable import shown
 from patchcore.planning.distributions import headers
-from patchcore.planning.plan import PlannedPatch
-from patchcore.planning.provenance import Provenance
+from patchcore.planning.plan import Candidate, PlannedPatch
+from patchcore.planning.provenance import COMMANDS, PATCHES, SUPPORT, Provenance
 from patchcore.process import PLUGIN_MODULES
 from patchcore.report import Problem, Remark, Section
 from patchcore.settings import LocalModule, Setting
@@ -40,26 +40,17 @@ from patchcore.settings import LocalModule, Setting
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-__all__ = ["BUILTINS", "GROUP", "SUPPORT", "Plugins", "installed_plugins"]
+__all__ = ["BUILTINS", "Plugins", "installed_plugins"]
 
-#: The entry-point group that plugins are declared in.
-GROUP = "npu_patches"
-
-#: The group of plugins that extend patchcore for a library: how its compilers see a wrapper, what a training step is.
-#: As the built-in plugins, they are loaded with every Patcher, also with one that discovers none, and contribute no
-#: patches by themselves.
-SUPPORT = "patchcore_support"
-
-#: The features that ship with the core, each a package of that name in ``patchcore.builtin``. The core knows nothing
-#: else of them.
-BUILTINS = (
-    "call", "imports", "rewrite", "stdlib", "signatures", "holders", "drift",
-    "list", "check", "run", "report", "explain", "doctor", "verify", "bisect", "new", "suggest",
-    "overview",
-)  # fmt: skip
-
-#: Those that add commands and do nothing else.
-COMMANDS = ("list", "report", "explain", "bisect", "overview")
+#: The features that ship with the core, each a package of that name in ``patchcore.builtin``, by the entry-point group
+#: that such a plugin of somebody else would be declared in. The core knows nothing else of them.
+BUILTINS = {
+    SUPPORT: (
+        "call", "imports", "rewrite", "stdlib", "signatures", "holders", "drift",
+        "check", "run", "doctor", "verify", "new", "suggest",
+    ),
+    COMMANDS: ("list", "report", "explain", "bisect", "overview"),
+}  # fmt: skip
 
 #: The beginning of a name in the setting ``plugins`` that leaves a plugin out.
 _WITHOUT = "no:"
@@ -77,11 +68,11 @@ _OURS = (os.path.dirname(__file__) + os.sep, os.path.dirname(importlib.__file__)
 Loader = Callable[[], Any]
 
 
-def installed_plugins(group: str = GROUP) -> list[tuple[Provenance, Loader]]:
+def installed_plugins(group: str = PATCHES) -> list[tuple[Provenance, Loader]]:
     """Return every installed plugin of a group with the function that loads it, sorted by name and distribution.
 
     None is loaded. A distribution that is on the path twice, installed and editable for example, counts once: the first
-    one, as for imports. A distribution with broken metadata becomes a plugin of ``GROUP`` that fails to load.
+    one, as for imports. A distribution with broken metadata becomes a plugin of ``npu_patches`` that fails to load.
     """
     return _look_for_plugins()[group]
 
@@ -90,7 +81,7 @@ def _look_for_plugins() -> dict[str, list[tuple[Provenance, Loader]]]:
     """Look through all distributions; return the plugins and their loaders for each group of entry points."""
     from patchcore.stdlib import metadata
 
-    groups: dict[str, dict[tuple[str, str], tuple[Provenance, Loader]]] = {GROUP: {}, SUPPORT: {}}
+    groups: dict[str, dict[tuple[str, str], tuple[Provenance, Loader]]] = {PATCHES: {}, SUPPORT: {}, COMMANDS: {}}
     seen: set[str] = set()
     path = [os.curdir if entry == "" else entry for entry in sys.path]  # metadata lists the folder "" anew each time
     for distribution in metadata.distributions():
@@ -108,13 +99,13 @@ def _look_for_plugins() -> dict[str, list[tuple[Provenance, Loader]]]:
             name, version = known["Name"], known["Version"]
             for entry in first.entry_points:
                 if entry.group in groups:
-                    provenance = Provenance(entry.name, name, version, entry.value)
+                    provenance = Provenance(entry.name, name, version, entry.value, group=entry.group)
                     groups[entry.group][entry.name, name] = provenance, entry.load
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             where = str(getattr(distribution, "_path", distribution))  # its name may be unreadable
-            groups[GROUP][where, where] = Provenance(where, where), partial(_raise, error)
+            groups[PATCHES][where, where] = Provenance(where, where, group=PATCHES), partial(_raise, error)
     return {group: [found[key] for key in sorted(found)] for group, found in groups.items()}
 
 
@@ -132,7 +123,7 @@ class Plugins:
             built-in. Built-in plugins and those of ``SUPPORT`` are loaded without being named.
         discover: whether to load installed plugins.
         modules: local modules that are plugins without being packaged.
-        commands: whether to load the built-in plugins that only add commands, too: for the command line.
+        commands: whether to load the plugins that only add commands, too: for the command line.
 
     Raises:
         UnknownName: ``allowed`` names a plugin that is not installed.
@@ -158,13 +149,15 @@ class Plugins:
         self.absent: list[str] = []  # names of plugins that the parent process has and this one cannot find
         self._wrappers = _Wrappers("patchcore")
         self._wrappers.add_hookspecs(hookspecs)
+        self._unconcerned: list[tuple[str, str, Any]] = []  # plugin, hook and implementation
         named = None if allowed is None or not discover else [name for name in allowed if not name.startswith(_WITHOUT)]
         without = [name[len(_WITHOUT) :] for name in allowed or () if name.startswith(_WITHOUT)]
-        builtin = [_builtin(name) for name in BUILTINS]
-        left_out = {*without, *(f"patchcore.{name}" for name in COMMANDS if not commands)}
-        looked_for = _look_for_plugins() if discover else {GROUP: [], SUPPORT: _support(tuple(sys.path))}
-        installed, support = looked_for[GROUP], looked_for[SUPPORT]
-        self.load(item for item in builtin if item[0].plugin not in left_out)
+        loaded = (PATCHES, SUPPORT, COMMANDS) if commands else (PATCHES, SUPPORT)
+        builtin = [_builtin(name, group) for group, names in BUILTINS.items() for name in names]
+        looked_for = _look_for_plugins() if discover else {SUPPORT: _support(tuple(sys.path))}
+        support = looked_for[SUPPORT]
+        installed = [*looked_for.get(PATCHES, ()), *looked_for.get(COMMANDS, ())]
+        self.load(item for item in builtin if item[0].plugin not in without and item[0].group in loaded)
         self.builtins, self.provenances = self.provenances, {}
         self.load(item for item in support if item[0].plugin not in without)
         self.support, self.provenances = self.provenances, {}
@@ -174,6 +167,7 @@ class Plugins:
             unnamed = {item[0].plugin for item in support}  # these are loaded without being named
             named = [name for name in named if name not in unnamed]
         declared = _allow(installed, None if without and not named else named, without, self.denied)
+        declared = [item for item in declared if item[0].group in loaded]
         declared += ((Provenance(local.name, value=local.name), partial(_import_local, local)) for local in modules)
         self.load(declared)
 
@@ -188,8 +182,12 @@ class Plugins:
         return [*self.support.values(), *self.provenances.values()]
 
     def implements(self, hook: str) -> bool:
-        """Return true if a plugin implements ``hook``; otherwise the caller need not prepare its arguments."""
-        return bool(getattr(self.manager.hook, hook).get_hookimpls())
+        """Return true if a plugin implements ``hook``; otherwise the caller need not prepare its arguments.
+
+        The hook may be of a plugin that is not loaded.
+        """
+        caller = getattr(self.manager.hook, hook, None)
+        return caller is not None and bool(caller.get_hookimpls())
 
     def each(self, hook: str, **arguments: Any) -> Iterator[tuple[Provenance, Any]]:
         """Call ``hook`` on each plugin that implements it, and yield the plugin and its answer.
@@ -211,11 +209,11 @@ class Plugins:
     ) -> Iterator[tuple[Provenance, Any]]:
         implementations = getattr(self.manager.hook, hook).get_hookimpls()[::-1]
         if hook in _NAMING:
-            implementations.sort(key=lambda implementation: implementation.plugin_name not in self.builtins)
+            implementations.sort(key=lambda found: not self._provenance_of(found.plugin_name).is_built_in)
         for implementation in implementations:
             if implementation.wrapper or implementation.hookwrapper:
                 continue
-            provenance = self._known.get(implementation.plugin_name) or Provenance(implementation.plugin_name)
+            provenance = self._provenance_of(implementation.plugin_name)
             try:
                 result = self._call(hook, implementation, arguments)
                 if collecting:
@@ -339,6 +337,16 @@ class Plugins:
         asked = {"originals": originals, "ours": ours}
         return self.first("find_holders", lambda found: isinstance(found, (list, tuple)), expected, **asked) or ()
 
+    def admit_concerned(self, candidates: Sequence[Candidate]) -> None:
+        """Add the implementations whose ``hookimpl(concerns=...)`` is true of these patches; they stay added."""
+        for entry in tuple(self._unconcerned):
+            name, hook, function = entry
+            with self._noting(self._provenance_of(name), hook):
+                if function.patchcore_concerns(candidates):
+                    self._unconcerned.remove(entry)
+                    self._known.setdefault(f"{name}.{hook}", self._provenance_of(name))
+                    self.add(_Concerned(hook, function), f"{name}.{hook}")
+
     def sections(self, hook: str = "report_sections", **arguments: Any) -> tuple[Section, ...]:
         """Return the sections of all plugins; see the hooks ``report_sections`` and ``list_sections``."""
         expected = "patchcore.Section objects"
@@ -354,12 +362,15 @@ class Plugins:
         for provenance, plugin in [found for found in loaded if self._add_hookspecs(*found)]:
             self._admit(provenance, plugin)
 
+    def _provenance_of(self, name: str) -> Provenance:
+        return self._known.get(name) or Provenance(name)
+
     def note(self, provenance: Provenance, where: str, error: BaseException) -> None:
         """Remember that a plugin failed, and log it."""
         from patchcore.stdlib import traceback
 
         text = _traceback(error)
-        if not text and provenance.plugin in self.builtins:  # a fault of patchcore itself
+        if not text and provenance.is_built_in:  # a fault of patchcore itself
             text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         problem = Problem(
             provenance.plugin, where, describe_error(error), provenance.distribution, provenance.version, text
@@ -420,6 +431,8 @@ class Plugins:
             except pluggy.PluginValidationError as error:
                 raise ValueError(self._with_arguments(str(error))) from None
             hooks = self.manager.get_hookcallers(plugin) or []
+            self._unconcerned += ((name, hook, function) for hook, function in self.manager.take_conditional())
+            self._wrappers.take_conditional()
             for hook in hooks:
                 if not hook.has_spec() and not all(found.optionalhook for found in hook.get_hookimpls()):
                     known = [name for name, caller in vars(self.manager.hook).items() if caller.has_spec()]
@@ -452,18 +465,44 @@ class Plugins:
                 raise
             except BaseException as error:
                 for wrapper in _at_fault(error, function, caller.get_hookimpls()):
-                    self.note(self._known.get(wrapper.plugin_name) or Provenance(wrapper.plugin_name), hook, error)
+                    self.note(self._provenance_of(wrapper.plugin_name), hook, error)
                     self._wrappers.unregister(wrapper.plugin)
                     break
                 else:
                     raise
 
 
+class _Concerned:
+    """One implementation that a plugin has marked with ``concerns=``, as a plugin."""
+
+    def __init__(self, hook: str, function: Any) -> None:
+        setattr(self, hook, function)
+
+
 class _Manager(pluggy.PluginManager):
-    """Skips the names of a module that cannot be hooks. To let pluggy look at each would take most of the time."""
+    """Skips the names of a module that cannot be hooks. To let pluggy look at each would take most of the time.
+
+    Implementations with ``concerns=`` are skipped as well, until :class:`Plugins` adds them by themselves.
+    """
+
+    def __init__(self, project_name: str) -> None:
+        super().__init__(project_name)
+        self._conditional: list[tuple[str, Any]] = []
+
+    def take_conditional(self) -> list[tuple[str, Any]]:
+        """Return the hooks and implementations with ``concerns=`` of the plugin that was registered last."""
+        found, self._conditional = self._conditional, []
+        return found
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        return super().parse_hookimpl_opts(plugin, name) if _may_be_hook(plugin, name, "patchcore_impl") else None
+        if not _may_be_hook(plugin, name, "patchcore_impl"):
+            return None
+        options = super().parse_hookimpl_opts(plugin, name)
+        function = None if options is None or type(plugin) is _Concerned else getattr(plugin, name)
+        if hasattr(function, "patchcore_concerns"):
+            self._conditional.append((name, function))
+            return None
+        return options
 
     def parse_hookspec_opts(self, brought: Any, name: str) -> Any:
         return super().parse_hookspec_opts(brought, name) if _may_be_hook(brought, name, "patchcore_spec") else None
@@ -529,9 +568,9 @@ def _code(function: Any) -> Optional[CodeType]:
     return getattr(function, "__code__", None)
 
 
-def _builtin(name: str) -> tuple[Provenance, Loader]:
+def _builtin(name: str, group: str) -> tuple[Provenance, Loader]:
     module = f"patchcore.builtin.{name}"
-    return Provenance(f"patchcore.{name}", value=module), partial(importlib.import_module, module)
+    return Provenance(f"patchcore.{name}", value=module, group=group), partial(importlib.import_module, module)
 
 
 def _refuse_unknown(without: Sequence[str], known: Sequence[Provenance]) -> None:
@@ -572,7 +611,7 @@ def _allow(
 def _declares_plugins(distribution: Distribution) -> bool:
     try:
         text = distribution.read_text("entry_points.txt") or ""
-        return any(group in text for group in (GROUP, SUPPORT))
+        return any(group in text for group in (PATCHES, SUPPORT, COMMANDS))
     except (OSError, ValueError):
         return False
 

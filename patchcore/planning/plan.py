@@ -57,7 +57,7 @@ class PlannedPatch(NamedTuple):
     def asked_for(self) -> bool:
         """True if its user has to know why it is not applied: it was chosen, is required or local, or has failed."""
         chosen = self.chosen_by is not None or self.patch.required or self.provenance.distribution is None
-        chosen = chosen and not self.provenance.plugin.startswith("patchcore.")  # of several built-in patches one fits
+        chosen = chosen and not self.provenance.extends_patchcore  # of several such patches one fits
         return self.verdict != OFF and (chosen or self.verdict == FAILED or self.rival is not None or self.vetoed)
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
-__all__ = ["LOCAL_PROVENANCE", "Provenance"]
+__all__ = ["COMMANDS", "LOCAL_PROVENANCE", "PATCHES", "SUPPORT", "Provenance"]
+
+#: The entry-point groups of plugins: those that contribute patches, ...
+PATCHES = "npu_patches"
+#: ... those that extend patchcore for a library: how its compilers see a wrapper, what a training step is. As the
+#: built-in plugins, they are loaded with every Patcher, also with one that discovers none.
+SUPPORT = "patchcore_support"
+#: ... and those that add commands and do nothing else, which only the command line loads.
+COMMANDS = "patchcore_commands"
 
 
 class Provenance(NamedTuple):
@@ -16,6 +24,7 @@ class Provenance(NamedTuple):
         version: version of that distribution.
         value: the object reference of the entry point, ``package.module[:object]``.
         file: source file of the plugin, once it is loaded.
+        group: its entry-point group, empty for local code. Built-in plugins have one, and no distribution.
     """
 
     plugin: str
@@ -23,6 +32,17 @@ class Provenance(NamedTuple):
     version: Optional[str] = None
     value: Optional[str] = None
     file: Optional[str] = None
+    group: str = ""
+
+    @property
+    def is_built_in(self) -> bool:
+        """True for a plugin that ships with patchcore."""
+        return self.distribution is None and bool(self.group)
+
+    @property
+    def extends_patchcore(self) -> bool:
+        """True for plugins of which users choose no patches: theirs carry out options, such as ``--brake``."""
+        return self.group in (SUPPORT, COMMANDS)
 
     def is_meant_by(self, name: str) -> bool:
         """True if ``name`` is the name of the plugin, its distribution, its module or its top-level package."""

@@ -16,11 +16,12 @@ import pytest
 from library import LIBRARY, NewNet, new
 
 import patchcore as pc
-from patchcore.plugins import BUILTINS, SUPPORT, Plugins, installed_plugins
+from patchcore.planning.provenance import SUPPORT
+from patchcore.plugins import BUILTINS, Plugins, installed_plugins
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL_OFF = [
-    *(f"no:patchcore.{name}" for name in BUILTINS),
+    *(f"no:patchcore.{name}" for names in BUILTINS.values() for name in names),
     *(f"no:{provenance.plugin}" for provenance, _ in installed_plugins(SUPPORT)),
 ]
 

@@ -390,7 +390,7 @@ def test_a_local_module_is_a_plugin_without_being_packaged(make_package) -> None
 def test_finding_plugins_loads_none(install) -> None:
     install("bad", "raise SystemExit('loaded')", "3.2")
     (found,) = [provenance for provenance, _ in installed_plugins() if provenance.plugin == "bad"]
-    assert found == Provenance("bad", "bad-patches", "3.2", "bad_plugin")
+    assert found == Provenance("bad", "bad-patches", "3.2", "bad_plugin", group="npu_patches")
 
 
 # --- calling hooks -------------------------------------------------------------------------------------------------

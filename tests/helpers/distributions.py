@@ -15,6 +15,7 @@ def write_distribution(
     *,
     plugins: Mapping[str, str] | None = None,
     support: Mapping[str, str] | None = None,
+    commands: Mapping[str, str] | None = None,
     packages: Sequence[str] = (),
     record: Sequence[str] = (),
 ) -> Path:
@@ -25,14 +26,15 @@ def write_distribution(
         name, version: of the distribution.
         plugins: its entry points in the group ``npu_patches``.
         support: those in the group ``patchcore_support``.
+        commands: those in the group ``patchcore_commands``.
         packages: import packages that ``top_level.txt`` names.
         record: files that ``RECORD`` lists.
     """
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    groups = {"npu_patches": plugins or {}, "patchcore_support": support or {}}
-    if plugins or support:
+    groups = {"npu_patches": plugins or {}, "patchcore_support": support or {}, "patchcore_commands": commands or {}}
+    if plugins or support or commands:
         config = configparser.ConfigParser()
         config.read_dict({group: given for group, given in groups.items() if given})
         with open(info / "entry_points.txt", "w") as file:

@@ -21,8 +21,8 @@ import patchcore as pc
 from patchcore import hookspecs
 from patchcore.cli import main
 from patchcore.planning.plan import Candidate
-from patchcore.planning.provenance import Provenance
-from patchcore.plugins import BUILTINS, COMMANDS, Plugins
+from patchcore.planning.provenance import COMMANDS, SUPPORT, Provenance
+from patchcore.plugins import BUILTINS, Plugins
 from patchcore.settings import LocalModule, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,6 +30,8 @@ EXAMPLE = ROOT / "examples" / "every_hook"
 PAGE = ROOT / "docs" / "hooks.md"
 
 HOOKS = [name for name, hook in vars(hookspecs).items() if hasattr(hook, "patchcore_spec")]
+#: Those of ``patchcore run`` that the page shows with the others.
+OF_RUN = ("configure_run", "register_run_options", "start_process")
 #: The hooks that no built-in plugin implements, with the package of a plugin that does. This table may only shrink.
 NOT_IN_BUILTINS = {
     "register_patches": "mmcv_npu",  # built-in features are no patches
@@ -39,9 +41,9 @@ NOT_IN_BUILTINS = {
     "on_failure": "mx_driving_compat",  # the settings on_failure and required= decide for all other patches
     "report_sections": "npu_emulator",  # built-in features report through the records of patches
     "list_sections": "npu_graph",  # patchcore list shows plugins and patches itself
-    "configure_run": "npu_emulator",  # built-in options set settings, so that other sources can set them too
-    "start_process": "patchcore_torch",  # run itself prepares a process
 }
+
+FEATURES = [name for names in BUILTINS.values() for name in names]
 
 LIBRARY = """
     import os
@@ -108,7 +110,7 @@ def replacing(value: Any = faster, **arguments: Any) -> pc.Patch:
 def test_the_example_implements_every_hook(plugin) -> None:
     plugins = loaded()
     callers = plugins.manager.get_hookcallers(plugin)
-    assert {caller.name for caller in callers} == {*HOOKS, "contacts"}
+    assert {caller.name for caller in callers} == {*HOOKS, *OF_RUN, "contacts"}
 
 
 def builtins_with_all_hooks() -> Plugins:
@@ -128,16 +130,26 @@ def test_find_home(plugin, pointcloud) -> None:
 
 def test_a_built_in_plugin_implements_every_hook_but_these() -> None:
     builtins = builtins_with_all_hooks()
-    assert len(builtins.builtins) == len(BUILTINS)
+    assert len(builtins.builtins) == len(FEATURES)
     assert [hook for hook in HOOKS if not builtins.implements(hook)] == [h for h in HOOKS if h in NOT_IN_BUILTINS]
 
 
 def test_only_the_command_line_loads_the_built_in_plugins_that_do_nothing_but_add_commands() -> None:
     manager = Plugins(discover=False, commands=True).manager
-    hooks = {name: manager.get_hookcallers(manager.get_plugin(f"patchcore.{name}")) or [] for name in BUILTINS}
+    hooks = {name: manager.get_hookcallers(manager.get_plugin(f"patchcore.{name}")) or [] for name in FEATURES}
     only_commands = {name for name, callers in hooks.items() if [c.name for c in callers] == ["register_commands"]}
-    assert only_commands == set(COMMANDS)
-    assert [*Plugins(discover=False).builtins] == [f"patchcore.{name}" for name in BUILTINS if name not in COMMANDS]
+    assert only_commands == set(BUILTINS[COMMANDS])
+    assert [*Plugins(discover=False).builtins] == [f"patchcore.{name}" for name in BUILTINS[SUPPORT]]
+
+
+def test_so_it_does_with_plugins_of_others(tmp_path, monkeypatch, make_package) -> None:
+    make_package({"acme_tools": "import patchcore as pc\n@pc.hookimpl\ndef register_commands(subparsers): pass\n"})
+    write_distribution(tmp_path / "site", "acme-tools", "1.0", commands={"acme": "acme_tools"})
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    assert "acme" in Plugins(allowed=["acme"], commands=True).provenances
+    everywhere = Plugins(allowed=["acme"])
+    assert not everywhere.provenances
+    assert everywhere.denied == [found for found in everywhere.denied if found.plugin != "acme"]
 
 
 @pytest.mark.parametrize(("hook", "package"), NOT_IN_BUILTINS.items())

@@ -12,6 +12,7 @@ import pytest
 
 import patchcore
 from patchcore import errors, hookspecs
+from patchcore.builtin.run import hookspecs as hooks_of_run
 
 EXPORTED = patchcore.__all__
 ROOT = next(folder for folder in Path(__file__).parents if (folder / "docs").is_dir())
@@ -39,6 +40,11 @@ HOOKS = {
     "register_run_options": ["parser", "command"],
     "start_process": ["patcher", "session"],
     "configure_run": ["options", "settings"],
+    "refuse_run": ["options", "plan"],
+    "register_compat": [],
+    "process_patched": ["patcher", "report"],
+    "rank_launchers": [],
+    "conclusions": ["report", "plan"],
 }
 
 
@@ -72,13 +78,13 @@ def test_every_exported_name_is_there_and_documented(name) -> None:
 
 def test_every_hook_is_pinned_and_documented() -> None:
     found = {
-        name: list(inspect.signature(function).parameters)
-        for name, function in vars(hookspecs).items()
+        name: function
+        for name, function in [*vars(hookspecs).items(), *vars(hooks_of_run).items()]
         if hasattr(function, "patchcore_spec")
     }
-    assert found == HOOKS
-    for name in found:
-        assert inspect.getdoc(getattr(hookspecs, name)), f"{name} has no docstring"
+    assert {name: list(inspect.signature(function).parameters) for name, function in found.items()} == HOOKS
+    for name, function in found.items():
+        assert inspect.getdoc(function), f"{name} has no docstring"
 
 
 MODULES = [module.name for module in pkgutil.walk_packages(patchcore.__path__, "patchcore.") if "__" not in module.name]

@@ -234,7 +234,7 @@ def advise(name: str, command: str) -> Optional[str]:
 # What the plugin does in a run.
 
 
-@pc.hookimpl
+@pc.hookimpl(optionalhook=True)
 def register_run_options(parser: argparse.ArgumentParser) -> None:
     """Add two options that set settings, and one that only :func:`configure_run` reads."""
     from patchcore.plugin import SETTING_PREFIX
@@ -246,13 +246,13 @@ def register_run_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--job", default="", metavar="NAME", help="the name of the job, for reports")
 
 
-@pc.hookimpl
+@pc.hookimpl(optionalhook=True)
 def configure_run(options: argparse.Namespace) -> None:
     """Note the name of the job."""
     AUDIT.job = options.job
 
 
-@pc.hookimpl
+@pc.hookimpl(optionalhook=True)
 def start_process(patcher: pc.Patcher, session: Any) -> None:
     """Note the identifier of the run."""
     AUDIT.run = session.run

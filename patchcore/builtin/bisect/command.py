@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import re
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
 from patchcore.builtin.bisect.bisection import Search, dependencies
@@ -57,8 +57,7 @@ def main(options: argparse.Namespace) -> int:
     plan = options.patcher.plan()
     for note in plan.notes:
         print_error(f"note: {note}")
-    plugins = options.patcher.plugins
-    scope = _scope(plan, options.keep, {*plugins.builtins, *plugins.support})
+    scope = _scope(plan, options.keep)
     with progress("bisecting", _expected_runs(len(scope.tried))) as bar:
 
         def begins(number: int, patches: frozenset[str]) -> None:
@@ -117,8 +116,8 @@ class _Result(NamedTuple):
     complete: bool = True
 
 
-def _scope(plan: Plan, keep: Sequence[str], untried: Collection[str]) -> _Scope:
-    entries = [entry for entry in plan if entry.provenance.plugin not in untried]  # these count steps, or record
+def _scope(plan: Plan, keep: Sequence[str]) -> _Scope:
+    entries = [entry for entry in plan if not entry.provenance.extends_patchcore]  # those count steps, or record
     candidates = [Candidate(entry.patch, entry.provenance) for entry in entries]
     kept = {candidate.patch.name for name in keep for candidate in select_patches(name, candidates)}
     # one that has lost a conflict would win where the other is not tried, and that is another question

@@ -20,34 +20,27 @@ if TYPE_CHECKING:
     from patchcore.planning.plan import Candidate, Plan, PlannedPatch
     from patchcore.report import Remark
 
-__all__ = ["after_collect", "find_home", "refuse_run", "register_commands", "register_run_options"]
-
-_NAME = "patchcore.drift.collected"
+__all__ = ["find_home", "refuse_run", "register_commands", "register_run_options", "remarks"]
 
 
-@hookimpl
-def after_collect(plugins: Any, candidates: Sequence[Candidate]) -> None:
-    # fingerprints are stored beside the file of a plugin
-    if any(c.provenance.file or c.patch.remove_when or c.patch.upstream for c in candidates):
-        plugins.add(_Remarks(), _NAME)
+def _may_have_drifted(candidates: Sequence[Candidate]) -> bool:
+    """Return true if a patch may have fingerprints, which are stored beside its plugin, or declares its end."""
+    return any(c.provenance.file or c.patch.remove_when or c.patch.upstream for c in candidates)
 
 
-class _Remarks:
-    """Has remarks on patches of plugins that may carry fingerprints, and on patches that declare when they end."""
+@hookimpl(trylast=True, concerns=_may_have_drifted)
+def remarks(entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:
+    found: list[Remark] = []
+    # a target that did not exist has no fingerprint
+    if entry.provenance.file is not None and (thorough or not entry.patch.only_adds):
+        from patchcore.builtin.drift.drift import remarks_on  # reads files
 
-    @hookimpl(trylast=True)
-    def remarks(self, entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:
-        found: list[Remark] = []
-        # a target that did not exist has no fingerprint
-        if entry.provenance.file is not None and (thorough or not entry.patch.only_adds):
-            from patchcore.builtin.drift.drift import remarks_on  # reads files
+        found += remarks_on(entry, thorough=thorough)
+    if thorough and (entry.patch.remove_when or entry.patch.upstream):
+        from patchcore.builtin.drift.outdated import remarks_on_end
 
-            found += remarks_on(entry, thorough=thorough)
-        if thorough and (entry.patch.remove_when or entry.patch.upstream):
-            from patchcore.builtin.drift.outdated import remarks_on_end
-
-            found += remarks_on_end(entry)
-        return found
+        found += remarks_on_end(entry)
+    return found
 
 
 @hookimpl(trylast=True)
@@ -57,7 +50,7 @@ def find_home(target: Target, far: bool) -> Optional[Target]:
     return read_home(target, far=far)
 
 
-@hookimpl
+@hookimpl(optionalhook=True)
 def register_run_options(parser: argparse.ArgumentParser, command: str) -> None:
     if command == "run":
         text = "refuse to start when patchcore.lock differs from the plan"

@@ -63,9 +63,6 @@ SCHEMA_VERSION = 3
 
 _ABOUT = "Written by patchcore lock; compared by patchcore lock --check and patchcore run --locked."
 
-#: The prefix of built-in plugins, whose patches carry out options of a run, such as --brake.
-_OPTIONS_OF_RUNS = "patchcore."
-
 #: Written instead of the fingerprint of a target that is gone.
 _GONE = "not there"
 
@@ -105,7 +102,7 @@ def make_lock(plan: Plan, settings: Mapping[str, str] = MappingProxyType({})) ->
         plan: of an environment.
         settings: see :func:`settings_to_lock`.
     """
-    entries = [entry for entry in plan if not entry.provenance.plugin.startswith(_OPTIONS_OF_RUNS)]
+    entries = [entry for entry in plan if not entry.provenance.extends_patchcore]
     applied = [entry for entry in entries if entry.verdict == APPLY]
     shown = {entry.patch.name for entry in entries if entry.verdict in (APPLY, FAILED)}
     manifest = make_manifest(entries)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from patchcore.builtin.install.command import install_command
+from patchcore.builtin.install.distributions import known_distributions
 from patchcore.errors import SettingsError, did_you_mean
 
 if TYPE_CHECKING:
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     from patchcore.settings import Settings
 
 __all__ = ["Compat", "chosen_compat"]
-
-#: The distribution that brings an interface, by the interface's name.
-_DISTRIBUTIONS = {"mx_driving": "mx-driving-compat"}
 
 
 class Compat(NamedTuple):
@@ -57,7 +55,9 @@ def _registered(plugins: Plugins) -> dict[str, Compat]:
 
 def _refusal(name: str, settings: Settings, registered: Iterable[str]) -> str:
     where = settings.origins.get("compat", "compat")
-    if name in _DISTRIBUTIONS:
-        return f"{where}: {name!r} is not installed; {install_command(_DISTRIBUTIONS[name])}"
-    names = sorted({*_DISTRIBUTIONS, *registered})
+    options = [(option, each.name) for each in known_distributions() for option in each.gives.values()]
+    distributions = {option.split()[-1]: brings for option, brings in options if option.startswith("--compat ")}
+    if name in distributions:
+        return f"{where}: {name!r} is not installed; {install_command(distributions[name])}"
+    names = sorted({*distributions, *registered})
     return f"{where} = {name!r}; expected one of {', '.join(names)}{did_you_mean(name, names)}"

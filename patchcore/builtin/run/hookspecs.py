@@ -1,4 +1,4 @@
-"""The hooks that the plugin ``run`` brings."""
+"""The hooks of ``patchcore run``. ``patchcore verify`` calls ``register_run_options`` and ``configure_run``, too."""
 
 from __future__ import annotations
 
@@ -8,15 +8,48 @@ from typing import TYPE_CHECKING, Any, Optional
 from patchcore.hookspecs import hookspec
 
 if TYPE_CHECKING:
-    from argparse import Namespace
+    from argparse import ArgumentParser, Namespace
 
     from patchcore.builtin.run.compat import Compat
     from patchcore.builtin.run.process_report import ProcessReport
     from patchcore.errors import PatchcoreError
     from patchcore.planning.plan import Plan
     from patchcore.report import Report
+    from patchcore.settings import Settings
 
-__all__ = ["conclusions", "process_patched", "rank_launchers", "refuse_run", "register_compat"]
+__all__ = [
+    "conclusions",
+    "configure_run",
+    "process_patched",
+    "rank_launchers",
+    "refuse_run",
+    "register_compat",
+    "register_run_options",
+    "start_process",
+]
+
+
+@hookspec
+def register_run_options(parser: ArgumentParser, command: str) -> None:
+    """Add options to ``patchcore run`` or ``patchcore verify``, whose name is ``command``.
+
+    An option with ``dest=f"{patchcore.plugin.SETTING_PREFIX}key"`` sets the setting ``key``.
+    """
+
+
+@hookspec
+def start_process(patcher: Any, session: Any) -> None:
+    """Prepare a process of ``patchcore run``, right before its patches are applied.
+
+    Args:
+        patcher: the :class:`~patchcore.Patcher` of the process.
+        session: the run, as this process knows it: :class:`patchcore.plugin.Session`.
+    """
+
+
+@hookspec
+def configure_run(options: Namespace, settings: Settings) -> None:
+    """Act on the options of ``patchcore run``, in each process of the run, before patches are applied."""
 
 
 @hookspec(firstresult=True)

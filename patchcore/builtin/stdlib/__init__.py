@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from patchcore.hookspecs import hookimpl
 
@@ -14,41 +14,32 @@ if TYPE_CHECKING:
     from patchcore.planning.plan import Candidate
     from patchcore.report import PatchRecord
 
-__all__ = ["after_collect"]
+__all__ = ["after_apply", "before_apply"]
 
-_NAME = "patchcore.stdlib.collected"
 #: Top-level packages of targets that are not of the standard library.
 _others: set[str] = set()
 
 
-@hookimpl
-def after_collect(plugins: Any, candidates: Sequence[Candidate]) -> None:
-    modules = {
-        target.module or target.root
-        for candidate in candidates
-        for change in candidate.patch.changes
-        for target in (change.target, *change.claims(change.target))
-    }
-    if _has_standard({module.partition(".")[0] for module in modules}):
-        plugins.add(_PrivateCopies(), _NAME)
+def _change_standard_library(candidates: Sequence[Candidate]) -> bool:
+    """Return true if a patch may change a module of the standard library."""
+    targets = [target for candidate in candidates for target in _targets(candidate.patch)]
+    return _has_standard({(target.module or target.root).partition(".")[0] for target in targets})
 
 
-class _PrivateCopies:
-    """Has patchcore use private copies of modules while a patch of the standard library is in force."""
+@hookimpl(trylast=True, concerns=_change_standard_library)
+def before_apply(patch: Patch, planning: bool) -> None:
+    targets = _targets(patch)
+    if not planning and _has_standard({target.root for target in targets}):
+        from patchcore.builtin.stdlib.private import LIBRARY
+        from patchcore.engine.events import observe
 
-    @hookimpl(trylast=True)
-    def before_apply(self, patch: Patch, planning: bool) -> None:
-        targets = _targets(patch)
-        if not planning and _has_standard({target.root for target in targets}):
-            from patchcore.builtin.stdlib.private import LIBRARY
-            from patchcore.engine.events import observe
+        observe(_leave)
+        LIBRARY.enter(patch.name, targets)
 
-            observe(_leave)
-            LIBRARY.enter(patch.name, targets)
 
-    @hookimpl(trylast=True)
-    def after_apply(self, patch: Patch, outcome: PatchRecord) -> None:
-        _leave(outcome.status, patch.name)
+@hookimpl(trylast=True, concerns=_change_standard_library)
+def after_apply(patch: Patch, outcome: PatchRecord) -> None:
+    _leave(outcome.status, patch.name)
 
 
 def _targets(patch: Patch) -> list[Target]:

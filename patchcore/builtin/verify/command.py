@@ -46,7 +46,8 @@ def main(options: argparse.Namespace) -> int:
         SettingsError: the device does not exist.
     """
     patcher: Patcher = options.patcher
-    patcher.plugins.notify("configure_run", options=options, settings=patcher.settings)
+    if patcher.plugins.implements("configure_run"):
+        patcher.plugins.notify("configure_run", options=options, settings=patcher.settings)
     framework = framework_of(patcher.plugins)
     device = options.device or framework.default_device()
     framework.require_device(device)
@@ -165,7 +166,7 @@ def add_arguments(parser: argparse.ArgumentParser, plugins: Optional[Plugins] = 
         "--no-timing", action="store_false", dest="timing", help="do not measure how long calls take on the device"
     )
     parser.add_argument("--verbose", action="store_true", help="show each size on its own line")
-    if plugins is not None:
+    if plugins is not None and plugins.implements("register_run_options"):
         plugins.notify("register_run_options", parser=parser, command="verify")
     parser.add_argument(
         "patches", nargs="*", metavar="PATCH", help="patch to verify (default: every patch that can be applied here)"

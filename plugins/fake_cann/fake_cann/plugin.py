@@ -11,7 +11,7 @@ import patchcore as pc
 OPTION = "--fake-cann"
 
 
-@pc.hookimpl
+@pc.hookimpl(optionalhook=True)
 def register_run_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--fake-cann``."""
     parser.add_argument(
@@ -22,7 +22,7 @@ def register_run_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@pc.hookimpl
+@pc.hookimpl(optionalhook=True)
 def configure_run(options: argparse.Namespace) -> None:
     """Install the fake CANN in this process, if the run has it."""
     if options.fake_cann:

@@ -30,7 +30,7 @@ class _EmulateNpu(argparse.Action):
         setattr(namespace, self.dest, True)
 
 
-@pc.hookimpl
+@pc.hookimpl(optionalhook=True)
 def register_run_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--emulate-npu``."""
     parser.add_argument(
@@ -48,7 +48,7 @@ def register_run_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@pc.hookimpl
+@pc.hookimpl(optionalhook=True)
 def configure_run(options: argparse.Namespace) -> None:
     """Emulate in this process, if the run does."""
     if options.emulate_npu:

@@ -28,7 +28,7 @@ def register_vendors() -> Sequence[Vendor]:
     return [REFERENCE, C]
 
 
-@pc.hookimpl
+@pc.hookimpl(optionalhook=True)
 def start_process(patcher: pc.Patcher) -> None:
     """Take the vendors of the plugins that the run has loaded here, local modules among them."""
     from npu_graph.registry import use

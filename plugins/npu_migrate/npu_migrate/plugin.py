@@ -28,13 +28,13 @@ def register_hookspecs() -> Any:
     return hookspecs
 
 
-@pc.hookimpl
+@pc.hookimpl(optionalhook=True)
 def register_run_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--trace-operators``."""
     run_options.register_options(parser)
 
 
-@pc.hookimpl
+@pc.hookimpl(optionalhook=True)
 def configure_run(options: argparse.Namespace) -> None:
     """Trace operators in this process, if the run does."""
     run_options.configure(options)

@@ -6,7 +6,7 @@ It has the settings ``profiling``, ``brake`` and ``step``, and contributes patch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import patchcore as pc
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
 
     from patchcore import Patcher
-    from patchcore.plugin import Probe, ProcessReport
+    from patchcore.plugin import Candidate, Probe, ProcessReport
     from patchcore_torch.tensors.framework import Tensors
 
 __all__ = [
+    "before_apply",
     "child_probes",
     "process_patched",
     "rank_launchers",
@@ -32,7 +33,8 @@ __all__ = [
     "verify_framework",
 ]
 
-_NAME = "patchcore_torch.training.collected"
+#: The patches that record steps and brake.
+_COUNTING = ("patchcore.profiling", "patchcore.brake")
 
 
 # --- training steps ---------------------------------------------------------------------------------------------------
@@ -54,7 +56,7 @@ def register_settings() -> Iterable[pc.Setting]:
     return SETTINGS
 
 
-@pc.hookimpl
+@pc.hookimpl(optionalhook=True)
 def register_run_options(parser: ArgumentParser, command: str) -> None:
     """Add ``--profile``, ``--brake`` and ``--step`` to ``patchcore run``."""
     from patchcore_torch.training.settings import add_options
@@ -70,21 +72,23 @@ def register_patches(settings: pc.Settings, plugins: Any) -> Iterable[pc.Patch]:
         return []
     from patchcore_torch.training.patches import counters, listeners
 
-    plugins.add(_Beginning(), _NAME)
     return [*counters(settings, plugins), *listeners(settings)]
 
 
-class _Beginning:
-    """Has recording and braking count from 1 again when their patches are applied."""
-
-    @pc.hookimpl
-    def before_apply(self, patch: pc.Patch, planning: bool) -> None:
-        if not planning and patch.name in ("patchcore.profiling", "patchcore.brake"):
-            for change in patch.changes:
-                change.source.begin()
+def _count_steps(candidates: Sequence[Candidate]) -> bool:
+    """Return true if a patch records steps or brakes."""
+    return any(candidate.patch.name in _COUNTING for candidate in candidates)
 
 
-@pc.hookimpl
+@pc.hookimpl(concerns=_count_steps)
+def before_apply(patch: pc.Patch, planning: bool) -> None:
+    """Have recording and braking count from 1 again when their patches are applied."""
+    if not planning and patch.name in _COUNTING:
+        for change in patch.changes:
+            change.source.begin()
+
+
+@pc.hookimpl(optionalhook=True)
 def start_process(patcher: Patcher) -> None:
     """Report at the end of the process that it has counted no step, if it was to count some."""
     if patcher.settings.get("profiling") is not None or patcher.settings.get("brake") is not None:

@@ -27,13 +27,13 @@ def register_commands(subparsers: Any) -> None:
     command.register_command(subparsers)
 
 
-@pc.hookimpl
+@pc.hookimpl(optionalhook=True)
 def register_run_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--markers`` with what belongs to it."""
     command.register_options(parser)
 
 
-@pc.hookimpl
+@pc.hookimpl(optionalhook=True)
 def configure_run(options: argparse.Namespace) -> None:
     """Mark in this process, if the run does."""
     command.configure(options)

@@ -21,7 +21,7 @@ from reports import SHOP as LIBRARY
 
 import patchcore as pc
 from patchcore import __version__
-from patchcore.builtin.drift.lockfile import compare, make_lock, read_lock, to_text, write_lock
+from patchcore.builtin.drift.lockfile import compare_manifests, make_lock, read_lock, to_text, write_lock
 from patchcore.builtin.run.program import Command
 from patchcore.errors import SettingsError
 from patchcore.planning.plan import Plan
@@ -196,7 +196,7 @@ class TestDifferences:
         for body in ("pass", "return 1"):
             make_package({**LIBRARY, "kernels": f"def fast(): {body}\n"})
             locks.append(lock_of(PRICE.evolve(changes=[pc.Replace("shop:price", "kernels:fast")])))
-        (difference,) = compare(*locks)
+        (difference,) = compare_manifests(*locks)
         assert difference.subject == "file of kernels, of patch shop.price"
 
     def test_are_there_if_and_only_if_the_files_differ(self, make_package: Any) -> None:
@@ -213,7 +213,7 @@ class TestDifferences:
         ]
         locks = [lock_of(*patches, version=version) for version in ("1.0", "1.1") for patches in sets]
         for one, other in itertools.product(locks, locks):
-            assert bool(compare(one, other)) == (to_text(one) != to_text(other))
+            assert bool(compare_manifests(one, other)) == (to_text(one) != to_text(other))
 
 
 class TestCommand:
@@ -375,5 +375,5 @@ def register_run_options(parser):
 
     def test_a_file_that_lacks_them_differs(self, shop: PatchFolder) -> None:
         lock = make_lock(Plan(()))
-        (difference,) = compare(lock, make_lock(Plan(()), {"limit": "'low'"}))
+        (difference,) = compare_manifests(lock, make_lock(Plan(()), {"limit": "'low'"}))
         assert difference == ("setting limit", "no plugin has it", "'low'")

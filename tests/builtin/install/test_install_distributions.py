@@ -19,10 +19,11 @@ from patchcore.builtin.install.command import install_command
 from patchcore.builtin.install.distributions import Distribution, known_distributions
 from patchcore.cli.options import Parser
 from patchcore.patcher import Patcher
-from patchcore.plugins import GROUP, SUPPORT, Plugins, installed_plugins
+from patchcore.planning.provenance import PATCHES, SUPPORT
+from patchcore.plugins import Plugins, installed_plugins
 
 KNOWN = known_distributions()
-INSTALLED = {provenance.distribution for group in (GROUP, SUPPORT) for provenance, _ in installed_plugins(group)}
+INSTALLED = {provenance.distribution for group in (PATCHES, SUPPORT) for provenance, _ in installed_plugins(group)}
 
 
 @pytest.fixture(params=KNOWN, ids=[distribution.name for distribution in KNOWN])

@@ -67,7 +67,7 @@ def test_commands_say_which_patch_a_name_is(
     monkeypatch.setattr(plugin, "version_of", lambda name: None)
     found = [item for item in plugins.installed_plugins() if item[0].plugin in ("shop", "mx_driving")]
     # the other distributions of this project are here
-    looked_for = {plugins.GROUP: found, plugins.SUPPORT: []}
+    looked_for = {plugins.PATCHES: found, plugins.SUPPORT: []}
     monkeypatch.setattr(
         plugins, "_look_for_plugins", lambda: looked_for
     )  # the other distributions of this project are here

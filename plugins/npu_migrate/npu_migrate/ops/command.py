@@ -31,9 +31,6 @@ from patchcore.plugin import (
 
 __all__ = ["add_parser", "main"]
 
-#: How the names of the patches for ``--brake`` begin.
-_STEPS = "patchcore."
-
 #: Makes torch_npu raise where it would fall back to the CPU (torch_npu 2.13).
 _NO_FALLBACK = "TORCH_NPU_FALLBACK_CPU_DISABLE"
 
@@ -164,7 +161,7 @@ def _without_patches(plan: Plan) -> tuple[str, ...]:
 
     kept = {patch.name for patch in TRANSFER_TO_NPU}
     kept |= {entry.patch.name for entry in plan if entry.patch.only_adds}
-    kept |= {entry.patch.name for entry in plan if entry.patch.name.startswith(_STEPS)}
+    kept |= {entry.patch.name for entry in plan if entry.provenance.extends_patchcore}
     names = [entry.patch.name for entry in plan if entry.patch.name not in kept]
     return ("--disable", ",".join(names)) if names else ()
 
