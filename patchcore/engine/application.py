@@ -1,4 +1,10 @@
-"""An application: one patch in force, how far each of its changes has come, who holds it, and what is reported."""
+"""An application: one patch in force, with the progress of each of its changes and the Patchers that hold it.
+
+The engine creates an :class:`Application` when the first Patcher applies a patch, and shares it with later ones, so a
+patch is never written twice. Each change has a :class:`ChangeState`, because the changes of one patch may wait for
+different modules: one is written now, another when its module is imported. The application keeps the extensions of the
+Patcher that created it. :func:`record_of` makes the immutable record for reports from these states.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +46,14 @@ class Control(Protocol):
     """The part of a change that stays active until it is withdrawn, for a change that does not wait for its module."""
 
     def catch_up(self, name: str, module: ModuleType) -> None:
-        """Do what can be done now that its module was imported without it."""
+        """Called after its module was imported without it: make the edits that are still possible."""
 
     def withdraw(self) -> list[str]:
-        """End it; called under the journal's lock, again when it was interrupted. Returns notes on what is left."""
+        """End it and return notes on leftovers. Called under the journal's lock, and again if it was interrupted."""
 
 
 class ChangeState:
-    """How far one change of an application has come. What a change has at first is in the class."""
+    """The progress of one change of an application. The attributes of the class are the initial values."""
 
     status = PENDING
     reason = ""
@@ -56,20 +62,20 @@ class ChangeState:
     kept: tuple[str, ...] = ()
     written_in: Optional[ModuleType] = None
     control: Optional[Control] = None
-    #: Undoes what is not in the journal yet, ``None`` for nothing.
+    #: Undoes edits that are not in the journal yet, ``None`` if there are none.
     undo: Optional[Callable[[], None]] = None
-    #: The module of the replacement, while the import of that has to end first.
+    #: The module of the replacement, as long as its import must end first.
     defers_to = ""
-    #: How the import of its module was missed, where that was found out afterwards.
+    #: How the import of its module was missed, if it was.
     late = ""
 
-    #: The modules that were targeted first, and provide the target lazily from the one that is targeted now.
+    #: The earlier targeted modules, which provide the target lazily from the module that is targeted now.
     followed: tuple[str, ...] = ()
 
     def __init__(self, change: Change, target: Target, extensions: Extensions = NONE) -> None:
         self.change = change
         self.target = target
-        #: Those of its application.
+        #: The extensions of its application.
         self.extensions = extensions
         #: The module to wait for; ``None`` if the change must be written before its module is imported.
         self.awaits: Optional[str] = target.module if change.waits else None
@@ -100,7 +106,7 @@ class ChangeState:
         return self.awaits is None and self.control is None and self.status == PENDING
 
     def withdraw(self) -> list[str]:
-        """End what it keeps in force, if anything; return notes on what is left."""
+        """Undo its edits outside the journal and end its control of imports; return notes on leftovers."""
         if self.undo is not None:
             self.undo()
             self.undo = None
@@ -212,15 +218,15 @@ def record_of(
     places: Mapping[int, Sequence[str]],
     remarks: tuple[str, ...] = (),
 ) -> PatchRecord:
-    """Return what became of one patch of a plan.
+    """Return the outcome of one patch of a plan.
 
     Args:
-        entry: what was planned.
-        application: what was done about it, ``None`` for nothing.
-        veto: why a plugin did not want it, ``None`` where none objected.
-        applied: whether the Patcher is applied.
-        counted: whether to say how often targets were called.
-        places: by ``id`` of a change's state, where its original is left.
+        entry: the patch in the plan.
+        application: its application, ``None`` if it was not tried.
+        veto: the reason of a plugin that vetoed it, ``None`` without a veto.
+        applied: true if the Patcher is applied.
+        counted: true to include the numbers of calls.
+        places: by ``id`` of a change's state, the places that still hold its original.
         remarks: see :class:`patchcore.report.PatchRecord`.
     """
     who = (entry.provenance.plugin, entry.provenance.distribution, entry.provenance.version)

@@ -1,8 +1,16 @@
 """The engine: puts patches in force, now or when their modules are imported, whole or not at all.
 
-One engine serves the process. An :class:`~patchcore.engine.application.Application` lives until the last Patcher
-that holds it lets go. A :class:`~patchcore.engine.writers.Writer` writes each kind of change. Code of others (imports
-of replacements, factories, legacy functions) never runs while the journal's lock is held.
+One engine serves the process, because slots are global: two Patchers of one process must see each other's writes. A
+Patcher calls :meth:`Engine.acquire`, which returns an :class:`~patchcore.engine.application.Application`;
+:meth:`Engine.advance`, which writes the changes whose modules are loaded; :meth:`Engine.rebind`, which binds names that
+hold an original by value; and :meth:`Engine.release`. The :class:`~patchcore.engine.importing.ImportWatch` calls the
+engine when a module that a change waits for has been executed, and the engine then advances the applications in the
+order in which they were acquired.
+
+A :class:`~patchcore.engine.writers.Writer` makes the edits of each kind of change and enters them in the
+:class:`~patchcore.engine.journal.Journal`. If a change fails, the journal removes the layers of its application. An
+application lives until the last Patcher that holds it releases it. Code of others (imports of replacements, factories,
+legacy functions) never runs while the journal's lock is held: it could wait for another thread that needs the lock.
 """
 
 from __future__ import annotations
@@ -48,10 +56,10 @@ _T = TypeVar("_T")
 
 
 class ImportWitness(Protocol):
-    """Somebody who is told of imports while they look for what a function changes."""
+    """An object that is called for each import while it looks for the edits of a function that patches by hand."""
 
     def add(self, name: str, module: ModuleType) -> None:
-        """Take note of a module right after its body has run, before anything is patched in it."""
+        """Called right after the body of a module has run, before patches are applied in it."""
 
 
 class Engine:
@@ -117,10 +125,10 @@ class Engine:
             patch: what to apply; the same patch already in force is shared, not stacked.
             targets: the target of each change, with its module.
             provenance: who contributes the patch.
-            holder: is told about later imports, and lets go with :meth:`release`.
-            shared: false for one that this holder has to itself.
-            counting: count the calls of its targets; one that is in force already stays as it is.
-            extensions: what the plugins of the holder bring; a patch that is in force already keeps those it has.
+            holder: its methods are called after later imports; it gives the application back with :meth:`release`.
+            shared: false for an application that only this holder uses.
+            counting: count the calls of its targets; an application that is in force already does not change.
+            extensions: the extensions of the holder's plugins; an application that is in force already keeps its own.
         """
         with self._lock:
             application = self._in_force(patch, provenance) if shared else None
@@ -159,13 +167,15 @@ class Engine:
         """Write the changes of ``application`` whose modules have been executed and that are not written there yet.
 
         Args:
-            application: in force; if a change fails, it is undone and its holders are told.
-            moves: gets what was written, for :meth:`rebind`.
-            holder: who asks; the others are told when the application has become complete.
+            application: in force; if a change fails, it is undone and ``failed`` of its holders is called.
+            moves: the writes are added to it, for :meth:`rebind`.
+            holder: the caller; ``completed`` of the other holders is called if the application has become complete.
         """
         under_way: dict[Application, bool] = self._advancing.__dict__.setdefault("applications", {})
         if application in under_way:
-            under_way[application] = True  # its own code, a factory say, imports what another change waits for
+            under_way[application] = (
+                True  # its own code, such as a factory, imports the module of another change
+            )
             return
         state = None
         try:
@@ -235,16 +245,16 @@ class Engine:
 
     def rebind(self, moves: Moves, waiting: Iterable[Application] = ()) -> None:
         """Bind by-value references to the replacements; see :meth:`patchcore.engine.rebinding.Rebinder.rebind`."""
-        # first, as such an import may end in the middle of what follows; it may take the replacement from its slot
+        # first, because such an import may end during the rebinding below and take the replacement from its slot
         self.watch.join_elsewhere(
             lambda _, __, fresh: self.rebinder.rebind(Moves(m._replace(first=False) for m in moves), fresh)
         )
         self.rebinder.rebind(moves, waiting=waiting)
 
     def release(self, applications: Iterable[Application], holder: Holder) -> list[str]:
-        """Let ``holder`` go of ``applications``; what nobody else holds is undone, last applied first.
+        """End the hold of ``holder`` on ``applications``; those without another holder are undone, last applied first.
 
-        Returns notes on slots where somebody else had written on top of a patch.
+        Returns notes on slots where other code had written on top of a patch.
         """
         held = [application for application in applications if holder in application.holders]
         notes = _to_the_end(lambda: self._release(held, holder))
@@ -373,14 +383,14 @@ class Engine:
         finally:
             self._executed.pop(name, None)
         local = {id(move) for move in moves if attribute(move.old, "__module__") == name}
-        for modules in (fresh, None):  # what was made elsewhere may have been taken from there by anybody
+        for modules in (fresh, None):  # any module may hold an object that was defined elsewhere
             some = [move for move in moves if (id(move) in local) is (modules is fresh)]
             if some:
                 self.rebinder.rebind(Moves(some, loaded=moves.loaded), modules)
         self._keep_names(name, module)
 
     def _ended(self, name: str, module: ModuleType) -> None:
-        """Write what waits for module ``name``, whose import had begun before it was watched."""
+        """Write the changes that wait for module ``name``, whose import had begun before it was watched."""
         with self._lock:
             waiting = list(self._waiting.get(name, ()))
             if any(record.slot.owner is module and record.slot.read() is not record.top for record in self.journal):
@@ -416,7 +426,7 @@ class Engine:
         if written:
             self.journal.renew(module, self.rebinder.origin)
             self.rebinder.retire()
-        # the list is all that refers to the old modules here: what does is counted
+        # no other reference to the old modules may stand here: forget_unused counts the references
         spaces = list({id(s.written_in): namespace(s.written_in) for s in states if s not in written}.values())
         for state in states:
             state.written_in = None
@@ -446,7 +456,7 @@ class Engine:
             self._writers[factory] = writer
         with using(extensions):
             writer.write(WriteContext(self.journal, application, state, module, moves))
-        if not isinstance(state.change, SlotChange):  # it may have changed what can be imported
+        if not isinstance(state.change, SlotChange):  # it may have made modules importable
             moves.found.clear()
 
     def check_findable(self, application: Application, name: str, found: Optional[set[str]] = None) -> None:
@@ -516,8 +526,8 @@ class Engine:
         application.error = error
 
     def _undo(self, applications: Sequence[Application]) -> list[str]:
-        """Undo what was written and forget it; may be called again when it was interrupted."""
-        self.journal.recover()  # what it had adopted by then is undone by withdraw()
+        """Undo the writes of ``applications`` and forget them; may be called again if it was interrupted."""
+        self.journal.recover()  # withdraw() undoes the writes that an interrupted operation had adopted
         notes = [note for application in applications for state in application.states for note in state.withdraw()]
         notes += self.journal.remove(applications, self.rebinder.origin)
         self.rebinder.retire()

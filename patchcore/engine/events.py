@@ -1,4 +1,8 @@
-"""Tells observers what happens to patches and to the imports that they wait for."""
+"""Events of the engine: a patch was applied or has failed, an import that patches wait for began or ended.
+
+The engine calls each observer, in the thread of the event and under its locks, so an observer only appends to a list.
+The timeline of a run is one.
+"""
 
 from __future__ import annotations
 

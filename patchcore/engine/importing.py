@@ -1,15 +1,17 @@
-"""Know when a module has been imported, right after its body ran and before its importer goes on; and provide modules.
+"""Calls the engine when a watched module has been imported: after its body ran, before the importer continues.
 
-One finder, first on ``sys.meta_path`` while somebody watches, lets the other finders find a watched module and takes
-the place of its loader for the time of ``exec_module`` only; the module never sees it. Nothing is imported that the
-program would not import, and modules that nobody watches cost one set lookup.
+That moment is the only one at which a patch is complete for all code: earlier the attributes do not exist, later other
+modules may have taken the originals. An :class:`ImportWatch` is one finder, first on ``sys.meta_path`` while modules
+are watched. It lets the other finders find a watched module and replaces its loader for the time of ``exec_module``
+only; the module never sees it. Nothing is imported that the program would not import, and other modules cost one set
+lookup.
 
-The same finder asks providers for the modules that they have taken over (:meth:`ImportWatch.provide`), opens
-windows around the body of a module (:meth:`ImportWatch.surround`), and has a compiler give the code of a module
-(:meth:`ImportWatch.compile_with`).
+The same finder returns modules of providers (:meth:`ImportWatch.provide`), opens windows around the body of a module
+(:meth:`ImportWatch.surround`), and compiles the code of a module with a compiler (:meth:`ImportWatch.compile_with`).
 
-An import that the finder has not seen begin is joined through the lock that importlib holds on its module
-(:meth:`ImportWatch.join`). So the order is always: watch a module, join its import, then look whether it is loaded.
+The finder does not see an import that began before it was installed. Such an import is joined through the lock that
+importlib holds on its module (:meth:`ImportWatch.join`). So the order is always: watch a module, join its import, then
+check whether it is loaded.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ class Window(Protocol):
     """Is open while the body of a module runs."""
 
     def open(self) -> None:
-        """The body is about to run; what this raises fails the import."""
+        """Called just before the body runs; an exception fails the import."""
 
     def close(self, *, finished: bool) -> None:
         """The body has run to its end, or it raised."""
@@ -79,14 +81,14 @@ class Compiler(Protocol):
         """Return true if :meth:`code_of` is to be called for module ``name``; called for each module that is found."""
 
     def code_of(self, name: str, loader: SourceFileLoader, *, alone: bool) -> tuple[CodeType, Mapping[str, Any]]:
-        """Return the code to run as the body of module ``name``, and names that the module is to have before that.
+        """Return the code to run as the body of module ``name``, and the names to put in the module before that.
 
-        What this raises fails the import.
+        An exception fails the import.
 
         Args:
             name: of the module.
-            loader: reads it.
-            alone: the code is run by somebody else, who does not add the names.
+            loader: reads its source.
+            alone: true if other code runs the body, which does not put the names in the module.
         """
 
 
@@ -97,7 +99,7 @@ class ImportWatch:
     """A meta path finder that calls back when watched modules have been executed.
 
     Args:
-        callback: called in the importing thread, inside the import; what it raises fails that import.
+        callback: called in the importing thread, inside the import; an exception fails that import.
         overtaken: called inside an import when other finders were in front of this one: they may have hidden imports
             of watched modules.
     """
@@ -183,7 +185,7 @@ class ImportWatch:
             self.leave_roots(owner)
 
     def leave_roots(self, owner: object) -> None:
-        """Undo what :meth:`watching_roots` does, also one that was interrupted."""
+        """Undo a call of :meth:`watching_roots`, also of one that was interrupted."""
         if not self._roots:
             return
         with self.lock:

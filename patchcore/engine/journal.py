@@ -1,13 +1,17 @@
-"""The journal: every slot that was written, and how it comes back.
+"""The journal: every slot that was written, and the value that restores it.
 
 One journal serves the process, so that two Patchers never stack one patch twice and neither loses the other's work. A
-slot that is patched has a :class:`Record`: the raw value found first (the *base*), the *layers* laid over it, and its
-*followers*, the slots that held the same object by value and now go where the record goes.
+patched slot has a :class:`Record`: the first raw value (the *base*), the *layers* of the patches on top of it, and its
+*followers*, the slots that held the same object by value and are now written together with the record's slot.
 
-    base -> layer of patch A -> layer of patch B        what the slot holds is the last layer's product
+    base -> layer of patch A -> layer of patch B        the slot holds the product of the last layer
+
+Removing a layer in the middle builds the layers above it again on the layer below, so patches can be reverted in any
+order.
 
 A Ctrl-C, or an exception of a signal handler, may end an operation at any line. Each operation is therefore done whole
-or not at all: it keeps what it is about to change, and one that did not end is undone, at the latest before the next.
+or not at all: an :class:`_Operation` keeps the earlier state of each record that it changes, and one that did not end
+is undone, at the latest before the next.
 """
 
 from __future__ import annotations
@@ -32,14 +36,14 @@ Identity = tuple[int, str, Any]  # of a slot
 
 
 class Layer:
-    """What one change of one applied patch put over what was there.
+    """The value that one change of one applied patch put on top of the earlier one.
 
     Args:
-        owner: whose layer this is (an application); ``None`` for a value that somebody else wrote between two layers.
-        change: the change it comes from, ``None`` like ``owner``.
-        product: the raw value it put in the slot.
-        below: the raw value a lookup found when the product was made.
-        build: makes the product anew for another ``below``; ``None`` when the product does not depend on it.
+        owner: the application that the layer belongs to; ``None`` for a value that other code wrote between two layers.
+        change: the change that wrote it, ``None`` without an owner.
+        product: the raw value that it put in the slot.
+        below: the raw value that a lookup found when the product was made.
+        build: makes the product again for another ``below``; ``None`` if the product does not depend on it.
     """
 
     __slots__ = ("below", "build", "change", "owner", "product")
@@ -93,7 +97,7 @@ class Record:
 
     @property
     def by_value(self) -> Any:
-        """What a name bound by value to this slot should hold now."""
+        """The object that a by-value reference to this slot must hold now."""
         return reference(self.effective(self.top))
 
     def effective(self, own: Any) -> Any:
@@ -158,7 +162,7 @@ class Journal:
     def __init__(self) -> None:
         self.lock = RLock()
         self._operation: Optional[_Operation] = None  # under way, or interrupted
-        self.retired: list[Retired] = []  # what names that took it by value are yet to be told
+        self.retired: list[Retired] = []  # products whose by-value references are not rebound yet
         self._records: dict[Identity, Record] = {}
         self._owned: dict[int, list[Record]] = {}  # id(owner) -> records it has layers in, oldest first
         self._makers: dict[int, dict[int, tuple[Record, Layer]]] = {}  # id(product) -> by id(layer), who put it where
@@ -224,8 +228,8 @@ class Journal:
         """Return the record through which a slot shows ``change`` already: its own, of a re-export or of a base class.
 
         Args:
-            raw: what a lookup finds in the slot; ``change`` may have made it, or something that it calls.
-            owner: whose change it is.
+            raw: the value that a lookup finds in the slot; ``change`` may have made it, or an object that it calls.
+            owner: the application of the change.
             change: the change.
             record: of the slot itself, if it is patched.
         """
@@ -241,7 +245,7 @@ class Journal:
         return None
 
     def overwritten(self) -> list[tuple[Record, Any]]:
-        """Return the records of slots that hold what other code has put there since, with that."""
+        """Return the records of slots to which other code has written since, each with the value found there."""
         if self.is_busy:  # a signal handler calls in the middle of a write
             return []
         with self.lock:
@@ -276,7 +280,7 @@ class Journal:
         return found
 
     def wrote(self, slot: Slot, raw: Any) -> bool:
-        """Tell whether the journal put ``raw`` in ``slot``: a product, or what a slot that it follows holds."""
+        """True if the journal put ``raw`` in ``slot``: a product, or the value of the record that the slot follows."""
         record = self._records.get(slot.identity)
         if record is not None:
             return reference(raw) is reference(record.top)
@@ -302,9 +306,10 @@ class Journal:
             return self._lay(slot, before, layer)
 
     def follow(self, record: Record, slot: Slot) -> None:
-        """Bind ``slot``, a by-value reference to the record's slot, to what that slot holds now, and keep it so.
+        """Make ``slot``, a by-value reference to the record's slot, a follower of the record.
 
-        Where ``slot`` has layers of its own, what they are laid over follows.
+        It gets the present value now, and later values with the record's slot. If ``slot`` has layers of its own, its
+        base follows instead.
         """
         with _Operation(self):
             self._follow(record, slot)
@@ -327,21 +332,21 @@ class Journal:
     def remove(self, owners: Iterable[Any], origin: Origin) -> list[str]:
         """Remove every layer of ``owners``, newest slot first, and restore slots that nobody else patches.
 
-        Layers of others above are made anew on what is now below them. The products that leave their slots are entered
-        in :attr:`retired`.
+        Layers of other owners above them are built again on the value that is now below them. The products that leave
+        their slots are entered in :attr:`retired`.
 
         Args:
-            owners: whose layers go.
-            origin: tells what the slots that hold a product that goes have it from.
+            owners: the applications whose layers are removed.
+            origin: returns the record that a slot with a removed product copied it from.
 
         Returns:
-            Notes on slots where somebody else had written on top.
+            Notes on slots where other code had written on top.
         """
         with _Operation(self):
             owned = set(map(id, owners))
             touched = {record.number: record for key in owned for record in self._owned.pop(key, ())}
             for record in touched.values():
-                record.slot.read()  # a body may have been written with that of another one, which is about to go
+                record.slot.read()  # its body may be that of a function whose patch is removed below
             restored = [record for record in touched.values() if record.slot.identity not in self._followed]
             retired: list[Retired] = []
             notes: list[str] = []
@@ -356,9 +361,9 @@ class Journal:
             return notes
 
     def renew(self, owner: Any, origin: Origin) -> None:
-        """Lay the layers over the slots of ``owner`` again where its body has run anew (:func:`importlib.reload`).
+        """Apply the layers to the slots of module ``owner`` again after a reload (:func:`importlib.reload`).
 
-        What it has put in a slot is the new base. Arguments are those of :meth:`remove`.
+        The value that the body put in a slot is the new base. Arguments are those of :meth:`remove`.
         """
         with _Operation(self):
             retired: list[Retired] = []
@@ -369,20 +374,20 @@ class Journal:
                     before, old = record.by_value, list(record.layers)
                     self._change(record)
                     record.base = found
-                    # what was written by hand is not there any more; who wrote it is asked again
+                    # a value written by hand is gone; the function that wrote it is called again
                     kept = [layer for layer in old if layer.build is not None]
                     self._replace_layers(record, kept, 0, old, before, retired, notes)
             self._rebase(retired, origin, notes)
             self.retired = [*self.retired, *retired]
 
     def forget_unused(self, name: str, module: Any, spaces: Sequence[Any], tables: Iterable[Any]) -> None:
-        """Let go of what was written in earlier modules of a name, if nobody uses one of them any more.
+        """Delete the records of earlier modules of a name, if no other code uses such a module any more.
 
         Args:
             name: of a module.
             module: the new module of that name; nothing was written to it yet.
             spaces: the namespaces of earlier ones.
-            tables: of others, that refer to records.
+            tables: further tables of the engine that refer to records.
         """
         prefix = f"{name}:"
         generations: dict[int, list[Record]] = {}
@@ -447,7 +452,7 @@ class Journal:
         self._write(record.slot, record.top)
         for key, (follower, _) in list(record.followers.items()) if record.followers else ():
             patched = self._records.get(key)
-            if patched is not None:  # it has layers of its own: what they lie over follows
+            if patched is not None:  # it has layers of its own: its base follows
                 if reference(patched.base) is before:
                     self._change(patched)
                     patched.base = follower.form(record.by_value)
@@ -481,12 +486,12 @@ class Journal:
     def _rebase(
         self, retired: list[Retired], origin: Origin, notes: list[str], restored: Iterable[Record] = ()
     ) -> None:
-        """Make anew what was built on a product that is gone: patched re-exports and overrides of patched methods."""
+        """Build layers again that were built on a removed product: of patched re-exports, of overrides of methods."""
         gone = by_product(retired)
         while gone:
             further: list[Retired] = []
             for record in {record.number: record for record in (*self, *restored)}.values():
-                # what follows another record has its base from that
+                # the base of a follower comes from the record that it follows
                 base = None if record.slot.identity in self._followed else gone.get(id(reference(record.base)))
                 successor = origin(record.slot, base) if base is not None else None
                 built_on = []
@@ -566,7 +571,7 @@ class Journal:
             self._followed.update(dict.fromkeys(record.followers, record))
 
     def _change(self, record: Record) -> None:
-        """Keep what ``record`` is: it is about to change."""
+        """Keep the state of ``record``, which is about to change, for the case that the operation is undone."""
         assert self._operation is not None
         kept = self._operation.kept
         if record.number not in kept:
@@ -603,7 +608,7 @@ class _Operation:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        # by number, what records were before: base, layers with their products and what was below each, followers
+        # by number, the earlier state of records: base, layers with the product and value below of each, followers
         self.kept: dict[int, tuple[Record, Any, list[tuple[Layer, Any, Any]], dict[Identity, Follower]]] = {}
         self._retired = journal.retired
         self.written: list[tuple[Slot, Any]] = []
@@ -640,7 +645,7 @@ class _Operation:
 
 
 def by_product(retired: Iterable[Retired]) -> dict[int, list[Retired]]:
-    """Return what is retired by the ``id`` of the product."""
+    """Return the retired products, grouped by ``id``."""
     found: dict[int, list[Retired]] = {}
     for r in retired:
         found.setdefault(id(r.old), []).append(r)

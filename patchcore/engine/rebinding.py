@@ -1,9 +1,13 @@
-"""Rebinding: names that hold a patched object by value go where its slot goes, and come back with it.
+"""Rebinding: names that hold a patched object by value get the replacement, and the original again on revert.
 
-:mod:`patchcore.engine.references` finds the names, :class:`Rebinder` decides which of them to touch. A name is left
-alone when it is looked after already, when the replacement itself reads the original there, or when it holds a
-replacement as its own: where that is defined, or where somebody imported it from there and not from the patched
-slot.
+``from shop import price`` in another module binds a second name. A patch of ``shop:price`` must reach that name too.
+Each write of a slot is a :class:`Move`; :meth:`Rebinder.rebind` searches once for all :class:`Moves` of an apply or an
+import. :mod:`patchcore.engine.references` finds the names, :class:`Rebinder` decides which of them to bind, and the
+journal makes them followers of the slot's record, so that later writes and the revert reach them as well.
+
+A name is left alone if the journal already writes it, if the replacement itself reads the original there, or if it
+holds a replacement as its own: where the replacement is defined, or in a module that imported it from there and not
+from the patched slot.
 """
 
 from __future__ import annotations
@@ -41,7 +45,7 @@ __all__ = ["FindHolders", "Move", "Moves", "Rebinder"]
 
 Modules = Mapping[str, ModuleType]
 
-#: Called with originals and with what patchcore and the replacements keep; see the hook ``find_holders``.
+#: Called with originals and with the objects that belong to patchcore and to replacements; see hook ``find_holders``.
 FindHolders = Callable[[Iterable[Any], Iterable[Any]], Iterable[tuple[Any, str, str]]]
 
 
@@ -51,10 +55,10 @@ class Move(NamedTuple):
     Args:
         state: the change that wrote it.
         record: the slot's record.
-        old: what a by-value reference to the slot held.
-        home: whether the slot is a name of ``old`` itself, and not a name that some module gave it.
-        first: whether no slot held the replacement because of a patch before.
-        source: where ``old`` is itself a replacement that the slot has from another slot: the record of that.
+        old: the object that a by-value reference to the slot held before.
+        home: true if the slot is where ``old`` is defined, and not an alias in some module.
+        first: true if no patch had put the replacement in a slot before.
+        source: the record of another slot, if ``old`` is a replacement that this slot has from there.
         changes: the changes that have put ``old`` in slots.
     """
 
@@ -68,7 +72,7 @@ class Move(NamedTuple):
 
     @property
     def now(self) -> Any:
-        """What a by-value reference to the slot should hold now, ``ABSENT`` if nothing or if the patch is gone."""
+        """The object that a by-value reference must hold now, ``ABSENT`` if there is none or the patch was removed."""
         return self.record.by_value if self.record.layers else ABSENT
 
     @property
@@ -85,9 +89,9 @@ class Moves:
     """The writes of one apply, or of one import.
 
     Args:
-        moves: what was written so far.
+        moves: the writes so far.
         loaded: the modules that were imported before the first write; only they can hold a replacement as their own.
-            ``None`` where no other thread could import meanwhile.
+            ``None`` if no other thread could import meanwhile.
 
     Attributes:
         found: names of modules that were found and can be imported later.
@@ -149,12 +153,13 @@ class Rebinder:
         return Move(state, record, old, home, first, source, tuple([change for _, change in made]))
 
     def rebind(self, moves: Moves, modules: Optional[Modules] = None, waiting: Iterable[Application] = ()) -> None:
-        """Bind the by-value references to what ``moves`` replaced to the replacements, in one pass for all of them.
+        """Bind the by-value references to the replaced objects to the replacements, in one pass for all ``moves``.
 
         Args:
-            moves: what was written.
-            modules: where to look; all loaded modules by default.
-            waiting: applications whose replacements are to be seen at home now, before anybody takes them from a slot.
+            moves: the writes.
+            modules: the modules to search; all loaded modules by default.
+            waiting: pending applications. The names that hold their replacements now are remembered as the
+                replacements' own; a name that gets one later has it from the patched slot.
         """
         old: dict[int, Any] = {}
         homes: dict[int, Any] = {}
@@ -164,7 +169,7 @@ class Rebinder:
             if move.home and signs[-1] is not ABSENT:
                 old[id(move.old)] = move.old
             if move.first:
-                # no name for one of them stays here, which would be a reference that nobody accounts for
+                # no local variable may hold one of them: the search would count it as a reference not yet found
                 homes.update([(id(value), value) for value in _foreign(move.state, move.record)])
         values = [v for a in waiting for state in a.states if state.status == PENDING for v in _foreign(state)]
         homes.update((id(value), value) for value in values if not self._journal.count_makers(value))
@@ -174,14 +179,14 @@ class Rebinder:
         found = self._find([*{**old, **homes}.values()], modules, signs, keepers, moves.tables)
         reads: dict[int, set[tuple[int, str]]] = {}
         with self._journal.lock:
-            for key, value in homes.items():  # what was seen before stays: an import shows a part of the modules only
+            for key, value in homes.items():  # earlier entries stay: an import searches a part of the modules only
                 self._homes.setdefault(key, (value, {}))
             for slot, held in found:
                 is_early = moves.loaded is None or slot.name.partition(":")[0] in moves.loaded
                 if is_early and id(held) in homes and not self._journal.looks_after(slot):
                     self._homes[id(held)][1][slot.identity] = slot
                 self._bind(slot, held, moves, reads)
-            for record in self._patched_aliases():  # what the patch was laid over
+            for record in self._patched_aliases():  # the base of a patched alias follows
                 if id(reference(record.base)) in old and _may_follow(record.slot, moves.tables):
                     self._bind(_as_reference(record.slot, record.base), reference(record.base), moves, reads)
 
@@ -227,7 +232,7 @@ class Rebinder:
         tables = dict.fromkeys([table for r in retired for table in r.owner.extensions.tables])
         for slot, held in self._find([r.old for r in retired], signs=bases, keepers=kept, tables=tables):
             successor = self.origin(slot, gone[id(held)])
-            # where the patch had added a name, there is nothing to go back to
+            # if the patch had added the name, there is no earlier object
             if successor is not None and successor.by_value is not ABSENT and not self._journal.looks_after(slot):
                 slot.write(successor.by_value)
         for r in retired:
@@ -294,7 +299,7 @@ class Rebinder:
 
     def _is_home(self, target: Target, value: Any, named: tuple[str, str], record: Record) -> bool:
         if not has_identity(value) or record.base is ABSENT:
-            return False  # what a class inherits, and an instance has from its class, others have from there as well
+            return False  # an inherited object is at home in the base class, and other classes inherit it too
         module, name = named
         if record.slot.name == f"{module}:{name}":
             return True
@@ -316,16 +321,16 @@ class Rebinder:
         self._patched_aliases()
 
     def forget(self) -> None:
-        """Drop what is remembered about replacements: no patch is in force any more."""
+        """Drop all facts about replacements; called when no patch is in force any more."""
         self._homes.clear()
         self._aliases.clear()
 
     def is_own(self, slot: Slot, value: Any, change: Change) -> bool:
-        """Tell whether ``slot`` holds ``value``, which ``change`` has put elsewhere, as its own."""
+        """True if ``slot`` holds ``value``, a replacement of ``change``, independently of the patch."""
         if change.enters_registry:  # nobody takes a class from a registry's table by value
             return True
         module, name = references.name_of(value)
-        if change.makes_product:  # does not exist without the patch, but for what a factory found elsewhere
+        if change.makes_product:  # it does not exist without the patch, unless a factory returned an existing object
             return slot.name == f"{module}:{name}" and module.partition(".")[0] != change.target.root
         if slot.identity in self._homes.get(id(value), (None, {}))[1]:
             return True
@@ -338,7 +343,7 @@ class Rebinder:
         return slot.name.partition(":")[0].partition(".")[0] == root and root != change.target.root
 
     def unreachable(self, applications: Iterable[Application], find: FindHolders) -> dict[int, list[str]]:
-        """Return, by ``id`` of the change's state, the places that hold what was replaced and cannot be rebound.
+        """Return, by ``id`` of the change's state, the places that hold a replaced object and cannot be rebound.
 
         Args:
             applications: whose changes.
@@ -356,7 +361,7 @@ class Rebinder:
                         originals.setdefault(id(original), state)
             held = [o for o in (reference(record.original) for record in self._journal) if id(o) in originals]
             layers = [layer for record in self._journal for layer in record.layers]
-            sources = [_source(layer) for layer in layers if layer.change is not None]  # None: by somebody else
+            sources = [_source(layer) for layer in layers if layer.change is not None]  # None: of other code
             ours = [part for value in (*(layer.product for layer in layers), *sources) for part in _parts(value)]
             active = {id(layer.owner): layer.owner for layer in layers if layer.owner is not None}.values()
             kept = {name for application in active for state in application.states for name in state.kept}
@@ -387,7 +392,7 @@ class Rebinder:
                     self._keep(application, _as_reference(slot, slot.read()))
 
     def _keep(self, application: Application, slot: Slot) -> None:
-        """Let ``slot`` mean the original again if it took what ``application`` has written."""
+        """Bind ``slot`` to the original again if it took a value that ``application`` has written."""
         held = slot.read()
         for record in self._journal.records_of(application):
             state = next((s for s in application.states if record.slot.name in s.slots), None)
@@ -407,14 +412,14 @@ class Rebinder:
         Args:
             application, state: the patch and the change that has patched the body.
             record: of the body.
-            name: the slot. It gets a copy of its own, so that the journal can tell it from what others hold.
+            name: the slot. It gets a copy of its own, which the journal can tell from the copies of other slots.
         """
         build = functools.partial(_copy_of_original, record)
         self._journal.push(name, KeptName(application, state.change, build(), name.read(), build))
         state.kept += () if name.name in state.kept else (name.name,)
 
     def _bind(self, slot: Slot, held: Any, moves: Moves, reads: dict[int, set[tuple[int, str]]]) -> None:
-        """Let ``slot`` follow if what it holds was replaced; keep it where a replacement reads the original there."""
+        """Make ``slot`` follow if its object was replaced; keep it if a replacement reads the original there."""
         candidates = moves.of(held)
         if not candidates:
             return
@@ -446,7 +451,7 @@ class Rebinder:
         taken = self._journal.looks_after(slot) if patched is None else followed is not None
         if taken and not move.goes_on(followed):
             return False
-        # what holds a replacement as its own does not follow the slot it was put in, nor the other way round
+        # a name that has a replacement as its own does not follow the patched slot, nor the other way round
         own = [change for change in move.changes if self.is_own(slot, move.old, change)]
         return not move.changes or bool(own) == (move.source is None)
 
@@ -462,7 +467,7 @@ def _keepers(moves: Moves) -> Iterator[Any]:
     """
     for move in moves:
         yield from (move, move.record)
-        if not move.state.change.makes_product:  # otherwise it holds neither an original nor what is in the slot
+        if not move.state.change.makes_product:  # otherwise it holds neither an original nor the value of the slot
             yield from (move.state.change, namespace(move.state.change))
         for layer in move.record.layers:
             yield from (layer, layer.product)
@@ -476,11 +481,11 @@ def _may_follow(slot: Slot, tables: Iterable[str]) -> bool:
 
 
 def _is_kept(slot: Slot, held: Any, record: Record) -> bool:
-    """Tell whether a patch of ``record`` keeps the original under the name ``slot``.
+    """True if a patch of ``record`` keeps the original under the name ``slot``.
 
-    ``Patch(keep=...)`` lists it, or it is a global of the replacement's own package with a name that is not that of the
-    original: ``from ops import p2p as _original_p2p``. In a package that is patched itself, and in the program's
-    script, such a name means what the others mean.
+    Either ``Patch(keep=...)`` lists the name, or it is a global of the replacement's own package that is not called
+    like the original: ``from ops import p2p as _original_p2p``. In the package that is patched, and in the program's
+    script, such an alias is rebound like other names.
     """
     name = references.name_of(held)[1].rpartition(".")[2]
     renamed = type(slot) is NamespaceSlot and slot.key not in (name, record.slot.key)
@@ -522,12 +527,12 @@ def _foreign(state: ChangeState, record: Optional[Record] = None) -> list[Any]:
 
 
 def _source(layer: Layer) -> Any:
-    """What says where the code of a layer is: the function behind it, for one written by hand the product."""
+    """Return the object that has the code of a layer: the function of its author, or the product if written by hand."""
     return layer.product if layer.change.by_hand else _loaded(layer.change.source)
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """A replacement and what it consists of: the function in a ``staticmethod``, the methods of a class."""
+    """Yield a replacement and its parts: the function in a ``staticmethod``, the methods of a class."""
     yield from (value, reference(value), *references.functions_of(value))
 
 

@@ -1,4 +1,9 @@
-"""Tells a call from a signal handler, in the middle of an operation, from an ordinary one."""
+"""Distinguishes a call from a signal handler, in the middle of an operation, from an ordinary one.
+
+The locks of the engine are re-entrant, so a signal handler that imports a module gets through to the engine although
+its thread is in the middle of a write. :func:`is_reentrant` looks at the frames below the call; the engine then puts
+the work off until the operation ends.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +18,11 @@ _HOLDERS = (f"{__package__}.", "patchcore.patcher.")
 
 
 def is_reentrant(locks: Iterable[Any], caller: Optional[FrameType], packages: Callable[[], Iterable[str]]) -> bool:
-    """Tell whether this thread is in the middle of what it does under one of ``locks``.
+    """True if this thread is inside an operation under one of ``locks``, for example in a signal handler.
 
-    A lock that it holds without being there is released: an exception of a signal handler, Ctrl-C for one, may come
-    between the last line of a ``with`` block and the release of its lock (CPython issue 74174, Python 3.9).
+    A lock that the thread holds outside of such an operation is released: an exception of a signal handler, such as
+    Ctrl-C, may come between the last line of a ``with`` block and the release of its lock (CPython issue 74174,
+    Python 3.9).
 
     Args:
         locks: instances of ``threading.RLock``.

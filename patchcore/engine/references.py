@@ -5,8 +5,8 @@ not reach it. :func:`find_references` finds such names by identity, whatever the
 attributes of their classes, entries of OpenMMLab registries. It looks at every module's dictionary with one C-level
 membership test per value for all objects together, so its cost does not grow with the number of patches, and opens
 classes and registries only in modules that can reach one of the objects by name. It looks at the packages of the
-objects first, because most names are there. Who else holds them, where nothing is rebound,
-:mod:`patchcore.builtin.holders.search` finds.
+objects first, because most names are there, and stops as soon as :class:`~patchcore.engine.unaccounted.Unaccounted`
+has counted all references. :mod:`patchcore.builtin.holders.search` finds holders that are not rebound, for reports.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def find_references(
     It ends as soon as all references to the objects are accounted for, see :mod:`patchcore.engine.unaccounted`.
 
     Args:
-        objects: what to look for, by identity.
+        objects: the objects to look for, by identity.
         modules: loaded modules by name, a copy that no other thread changes.
         signs: replacements that are written already. A module that holds one of them is searched, too.
         keepers: containers of the caller that refer to the objects and hold no names.
@@ -128,11 +128,11 @@ class _Search:
     """
 
     def __init__(self, wanted: Mapping[int, Any], unaccounted: Unaccounted, tables: Sequence[str]) -> None:
-        self._found: dict[tuple[int, str, Any], tuple[Slot, int]] = {}  # no references to what is counted
+        self._found: dict[tuple[int, str, Any], tuple[Slot, int]] = {}  # keys, as a reference to an object would count
         self._wanted = wanted
         self._unaccounted = unaccounted
         self._tables = tables
-        self._counted = -1  # how many were found when the references were counted last
+        self._counted = -1  # the number of slots found at the last count of references
         self._seen: set[int] = set()
         # types of values that need no closer look in a module, in a class: neither registries nor classes nor forms;
         # by id, as a metaclass may define __eq__ and __hash__
@@ -146,7 +146,7 @@ class _Search:
         return before != self._counted and not self._unaccounted
 
     def result(self) -> list[tuple[Slot, Any]]:
-        """Return the slots that were found, each with what it holds."""
+        """Return the slots that were found, each with its object."""
         return [(slot, self._wanted[key]) for slot, key in self._found.values()]
 
     def in_globals(self, name: str, module: Any, space: Mapping[str, Any]) -> None:
@@ -243,18 +243,18 @@ def name_of(obj: Any) -> tuple[str, str]:
 class StaticSlot(ClassSlot):
     """A class attribute that holds a by-value reference in a form of its own, a ``staticmethod`` mostly.
 
-    It is read and written as the reference; what it held first comes back as the identical object.
+    It is read and written as the reference; on revert it gets the identical first object back.
     """
 
     __slots__ = ("_forms",)
 
     def __init__(self, owner: type, key: str, name: str) -> None:
         super().__init__(owner, key, name)
-        self._forms: list[tuple[Any, Any]] = []  # (raw, reference), what was found first and what was written last
+        self._forms: list[tuple[Any, Any]] = []  # (raw, reference): the first value and the last one written
 
     @staticmethod
     def of(klass: type, key: str, name: str, raw: Any) -> Slot:
-        """Return the slot fit for ``raw``, which it holds: a plain one where the reference stands alone."""
+        """Return the slot for its value ``raw``: a plain one if the reference is the value itself."""
         if type(raw) is FunctionType or not callable(reference(raw)):
             return ClassSlot(klass, key, name)
         slot = StaticSlot(klass, key, name)
@@ -290,10 +290,10 @@ def names_read_by(source: Any) -> set[tuple[int, str]]:
 
 
 def own_names(source: Any, function: FunctionType) -> Iterator[Union[Slot, str]]:
-    """Yield where a replacement keeps ``function``, to call it: the slots of globals, and in words what has no slot.
+    """Yield the places where a replacement keeps ``function``, to call it: slots of globals; others as texts.
 
     Args:
-        source: as for :func:`names_read_by`; what it closes over and its default arguments are looked at, too.
+        source: as for :func:`names_read_by`; its free variables and default arguments are searched, too.
         function: the original.
     """
     source = resolve(source)
@@ -340,7 +340,7 @@ def means(value: Any, function: FunctionType) -> bool:
 
 
 def _content(value: Any) -> Iterable[Any]:
-    """What a list or dictionary, or the attributes of an object, hold; nothing of modules, classes and functions."""
+    """Return the items of a collection or the attributes of an object; nothing of modules, classes and functions."""
     kind = type(value)
     if kind in (list, tuple, set, frozenset):
         return list(value)
@@ -384,7 +384,7 @@ def _reached(source: Any) -> Iterator[tuple[FunctionType, Sequence[tuple[Mapping
         yield function, read
 
 
-#: What is called inside of an object of C's own, past any attribute of a subclass.
+#: For types in C, the getter of the function inside, which an attribute of a subclass cannot hide.
 _INNER: dict[type, Callable[[Any], Any]] = {
     staticmethod: staticmethod.__dict__["__func__"].__get__,
     classmethod: classmethod.__dict__["__func__"].__get__,
@@ -397,7 +397,7 @@ _dict_offset: Callable[[type], int] = type.__dict__["__dictoffset__"].__get__
 
 
 def root_of(value: Any) -> Optional[str]:
-    """Return the top-level package of a module, or of what a class or function is defined in; ``None`` for others."""
+    """Return the top-level package of a module, or of a class's or function's module; ``None`` for other objects."""
     if issubclass(type(value), ModuleType):
         module = (namespace(value) or {}).get("__name__")
     elif is_class(value):

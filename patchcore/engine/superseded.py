@@ -1,7 +1,8 @@
-"""Modules that were imported again: whether anything but the journal keeps the old one alive.
+"""Modules that were imported again: :func:`is_used` returns whether other code keeps the old one alive.
 
-After ``del sys.modules["lib"]; import lib`` there are two modules. The old one stays patched as long as somebody uses
-it, by a function, a class or a table of it. When nobody does, there is nothing left to restore.
+After ``del sys.modules["lib"]; import lib`` there are two modules. The old one stays patched as long as other code uses
+a function, a class or a table of it. After that there is nothing left to restore, and the journal drops its records:
+otherwise they would keep the old module in memory.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ _MOST = 100_000
 
 
 def is_used(name: str, owners: list[Any], ours: list[Any], tables: Iterable[Any]) -> bool:
-    """Tell whether somebody else refers to one of ``owners``, directly or by something that leads to it.
+    """True if other code refers to one of ``owners``, directly or through another object.
 
-    It counts as the garbage collector does: what has more references than come from the inside is used from outside.
+    It counts as the garbage collector does: an object with more references than those from inside the group is used
+    from outside.
 
     Args:
         name: of the module that was imported again.
-        owners: the old module, and what of it was written to.
-        ours: what the journal knows about them.
-        tables: of the journal, which refer to some of this.
+        owners: the old module, and its classes and other namespaces that were written to.
+        ours: the journal's records of them.
+        tables: the journal's tables that refer to some of these objects.
     """
     inside = _inside(name, [*owners, *ours])
     if inside is None:
@@ -60,7 +62,7 @@ def is_used(name: str, owners: list[Any], ours: list[Any], tables: Iterable[Any]
 
 
 def _inside(name: str, todo: list[Any]) -> Optional[dict[int, Any]]:
-    """Return what can be reached without going through another module, ``None`` if that is too much."""
+    """Return the objects that can be reached without passing another module, ``None`` if there are too many."""
     others = {id(namespace(module)) for module in loaded_modules().values()}
     found: dict[int, Any] = {}
     while todo:
@@ -77,7 +79,7 @@ def _inside(name: str, todo: list[Any]) -> Optional[dict[int, Any]]:
 def _belongs(value: Any, name: str, others: set[int]) -> bool:
     kind: type = type(value)
     if kind is FunctionType:
-        # what patchcore puts in a slot says it is from there, and has globals of its own
+        # a wrapper of patchcore has the __module__ of its target, and globals of its own
         return bool(value.__module__ == name)
     if is_class(value):
         module = class_namespace(value).get("__module__")

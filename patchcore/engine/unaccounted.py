@@ -1,8 +1,8 @@
-"""Tells whether every reference to some objects has been found, so that no further name can hold one of them.
+"""Counts whether every reference to some objects has been found, so that no further name can hold one of them.
 
 One or two names hold most functions. The interpreter counts the references to an object. The search for names can stop
-when it has found that many references, in names and in what patchcore keeps itself. A reference that this module does
-not recognize, for example one in an instance, only makes the search go on; it never makes the search stop early.
+when it has found that many references, in names and in patchcore's own tables. A reference that this module does not
+recognize, for example one in an instance, only makes the search go on; it never makes the search stop early.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Unaccounted:
 
 
 def _parts(klass: type) -> Iterator[Any]:
-    """Return what refers to a class: the class itself, values in its namespace, and its subclasses, by their bases."""
+    """Yield the referrers of a class: the class itself, values in its namespace, and its subclasses."""
     yield from (value for value in class_namespace(klass).values() if id(type(value)) in _WAYS)
     todo = [klass]
     for sub in todo:

@@ -1,7 +1,9 @@
-"""Writers put changes in force: one class for each kind of change.
+"""Writers make the edits of changes: one class for each kind of change.
 
-The engine looks up the writer by the class of the change. The core has :class:`SlotWriter`, for changes of a slot.
-Plugins add writers with the hook ``register_writers``.
+The engine looks up the writer by the class of the change, because changes are plain declarations. The core has
+:class:`SlotWriter`, for changes of a slot: it finds the slot of the target, lets the change build the product on top of
+the present value, calls the guards, pushes a layer in the journal and adds the move that rebinding needs. Plugins add
+writers with the hook ``register_writers``.
 """
 
 from __future__ import annotations
@@ -136,8 +138,8 @@ class SlotWriter(Writer):
                 record = self._journal.push(slot, Layer(application, change, product, below, build))
                 if slot is place:
                     moves.add(self._rebinder.moved(state, record, below))
-                else:  # whoever holds the function follows its body
-                    for name in kept:  # under which what the change calls keeps the original
+                else:  # all holders of the function follow its body
+                    for name in kept:  # names through which a callable of the change calls the original
                         self._rebinder.keep_name(application, state, record, name)
                 for companion, build_companion in change.companions(module):
                     found = companion.lookup()
@@ -149,15 +151,15 @@ class SlotWriter(Writer):
     def _slot(self, place: Slot, own: Any, target: Target, change: SlotChange) -> tuple[Slot, str, Sequence[Slot]]:
         """Return the slot for a change that writes bodies, the reason if that is a name, and names of the original.
 
-        The body of a Python function at its own home is written. Everything else has none: functions of C, classes,
-        objects that can be called, what is inherited, and a name that is not the function's own, where others may mean
-        the function.
+        The body of a Python function at its own home is written. A change of any other target writes the name:
+        functions of C, classes, callable objects and inherited values have no body, and at an alias, other code may
+        mean the function itself.
 
         Args:
-            place: where the target is.
+            place: the slot of the target.
             own: the raw value that its owner holds.
             target: of the change, with its module.
-            change: is written.
+            change: the change to write.
 
         Raises:
             TargetError: the change has to write a body, and cannot.
@@ -224,13 +226,13 @@ class SlotWriter(Writer):
 
 
 def _built_again(change: SlotChange, extensions: Extensions, below: Any, slot: Slot) -> Any:
-    """Return what ``change`` builds for ``slot`` with the extensions of its application."""
+    """Return the product that ``change`` builds for ``slot`` with the extensions of its application."""
     with using(extensions):
         return change.build(below, slot)
 
 
 def _kept(change: SlotChange, function: FunctionType, place: Slot) -> Sequence[Union[Slot, str]]:
-    """Return where what a change calls keeps the original, but for the original's own name."""
+    """Return the places where the callables of a change keep the original, without the original's own name."""
     found = (name for source in change.calls for name in references.own_names(source, function))
     return [name for name in found if isinstance(name, str) or name.identity != place.identity]
 

@@ -1,8 +1,8 @@
-"""What goes into a slot: keep its calling convention, keep the way out to the original.
+"""Makes the new value of a slot: a callable in the form of the old value, with a way to the original.
 
 The raw value of a slot decides how it is called: a ``staticmethod`` gets no ``self``, a property is read, a builtin in
-a class body is not bound. Functions here put a new callable into the same form, and never put a proxy on the call path:
-a replacement is the object itself, a wrapper is one plain Python function.
+a class body is not bound. Functions here put a new callable into the same form. No proxy is on the call path: a
+replacement is the object itself, a wrapper is one plain Python function.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ __all__ = [
     "wrapped_callable",
 ]
 
-# what a function can stand for, and nobody misses anything: no classes, partials, caches, objects with a __call__
+# callables that a function can replace without loss: no classes, partials, caches or objects with a __call__
 _COUNTED = (FunctionType, BuiltinFunctionType, MethodType, MethodDescriptorType, WrapperDescriptorType)
-# what a callable object has from its class and can be read off without running code written in Python
+# attributes that a callable object has from its class and that can be read without running code written in Python
 _HELPERS = (
     FunctionType,
     MethodDescriptorType,
@@ -64,7 +64,7 @@ _HELPERS = (
     MemberDescriptorType,
     GetSetDescriptorType,
 )
-# by what else than their code inspect and asyncio know coroutine functions
+# attributes by which inspect and asyncio recognise coroutine functions, besides the flags of their code
 _MARKS = ("_is_coroutine", "_is_coroutine_marker", "__partialmethod__")
 
 #: By function that patchcore put in a slot: the functions that undo its marks.
@@ -72,12 +72,12 @@ _undo: weakref.WeakKeyDictionary[FunctionType, list[Callable[[], Any]]] = weakre
 
 
 def reference(raw: Any) -> Any:
-    """Return what a by-value reference to the slot holds: the function inside a ``staticmethod``, else ``raw``."""
+    """Return the object that a by-value reference to the slot holds: the function in a static method, else ``raw``."""
     return staticmethod.__func__.__get__(raw) if issubclass(type(raw), staticmethod) else raw
 
 
 def find_named(module: str, qualname: str) -> Any:
-    """Return what a loaded module has under a qualified name, ``None`` for nothing; runs no code."""
+    """Return the object that a loaded module has under a qualified name, ``None`` for none; runs no code."""
     value: Any = sys.modules.get(module)
     for name in qualname.split("."):
         space = class_namespace(value) if is_class(value) else namespace(value) or {}
@@ -206,11 +206,11 @@ def dispatch(
 ) -> Any:
     """Return ``raw`` so that it calls ``replacement`` where ``predicate(*args, **kwargs)`` is true, else the original.
 
-    Only the predicate decides: what the replacement raises reaches the caller, and so does what the predicate raises.
+    Only the predicate decides: an exception of the replacement reaches the caller, and so does one of the predicate.
     For a Python function the dispatcher is generated with the function's own parameters, which is about as fast as a
-    dispatcher in Python can be: predicate and replacement then get every argument, left out ones with the original's
-    defaults. Where one of the two does not take them all, or the original is no Python function, the dispatcher passes
-    on just what it is called with.
+    dispatcher in Python can be: predicate and replacement then get every argument, with the original's defaults for
+    those that are left out. If one of the two does not take them all, or the original is no Python function, the
+    dispatcher passes on the arguments of the call only.
 
     Args:
         raw: of the slot.
@@ -247,8 +247,8 @@ def wrapped_body(
     """Return a function whose body calls ``wrapper(original, *args, **kwargs)``; see :func:`wrap_raw`.
 
     Args:
-        original: what the function that gets the body does now.
-        wrapper: gets ``original`` before the arguments of the call.
+        original: a function with the present behaviour of the function that gets the body.
+        wrapper: called with ``original`` before the arguments of the call.
         body: of the function that gets it.
         counter: counts the calls.
     """
@@ -274,9 +274,9 @@ def dispatched_body(
     See :func:`dispatch`.
 
     Args:
-        raw: of the slot where the function stands, which says how ``replacement`` gets its arguments.
-        original: what the function that gets the body does now.
-        replacement: called where the predicate is true.
+        raw: the raw value of the function's slot; its form decides how ``replacement`` gets its arguments.
+        original: a function with the present behaviour of the function that gets the body.
+        replacement: called if the predicate is true.
         predicate: gets the arguments of the call.
         body: of the function that gets it.
         in_class: whether the slot belongs to a class.
@@ -303,9 +303,9 @@ def passing_body(
     """Return a function whose body calls ``replacement``.
 
     Args:
-        raw: of the slot where the function stands, which says how ``replacement`` gets its arguments.
-        original: what the function that gets the body does now.
-        replacement: called.
+        raw: the raw value of the function's slot; its form decides how ``replacement`` gets its arguments.
+        original: a function with the present behaviour of the function that gets the body.
+        replacement: the callable.
         body: of the function that gets it.
         in_class: whether the slot belongs to a class.
         counter: counts the calls.
@@ -323,11 +323,11 @@ def passing_body(
 
 
 def _handover(original: Any, body: Optional[Body] = None) -> tuple[Optional[generated.Handover], Any]:
-    """Return what a function that stands for ``original`` does first, if anything, and the function that callers know.
+    """Return the handover of calls of ``original``, if it has one, and the function that callers know.
 
     Args:
         original: the function.
-        body: that gets it; ``None`` where the function that is made is put in a slot.
+        body: the body that the made function is for; ``None`` if it is put in a slot.
     """
     found = next(filter(None, (handover(original) for handover in in_use().handovers)), None)
     return found, None if body is None or found is None else body.function
@@ -347,9 +347,10 @@ def _finished_body(made: FunctionType, original: FunctionType, body: Body) -> Fu
 
 
 def _is_left_to_get(raw: Any, in_class: bool) -> bool:
-    """Tell whether what is to stand in the place of ``raw`` has to go through its ``__get__``.
+    """True if the new value for ``raw`` must go through the ``__get__`` of ``raw``.
 
-    Nobody calls that outside of a class, where what cannot be called itself is still meant for one.
+    Python calls ``__get__`` for values of classes only. A value outside of a class that cannot be called is meant for
+    a class.
     """
     return goes_its_own_way(raw) and (in_class or not callable(raw))
 
@@ -360,7 +361,7 @@ def _in_form_of(raw: Any, made: Any, in_class: bool) -> Any:
 
 
 def _called(raw: Any, replacement: Any, in_class: bool) -> Any:
-    """Return what takes the arguments that the callable in ``raw`` gets, and calls ``replacement`` as its form says."""
+    """Return a callable with the arguments of the one in ``raw`` that calls ``replacement`` according to its form."""
     function = wrapped_callable(replacement)
     if not in_class or issubclass(type(raw), staticmethod) or not _is_bound(raw):  # nothing comes before the arguments
         return function
@@ -396,14 +397,14 @@ def unmark(product: Any) -> None:
 
 
 def count(raw: Any, counter: Counter, *, name: str, in_class: bool) -> Any:
-    """Return ``raw`` with a function around its callable that counts the calls; as it is where none can stand for it.
+    """Return ``raw`` with a function around its callable that counts the calls; unchanged if that would lose something.
 
-    The function has the name, documentation, signature and attributes of the callable. What pickle goes by, module and
-    qualified name, is that of the slot, where the function is found.
+    The function has the name, documentation, signature and attributes of the callable. Its module and qualified name,
+    by which pickle finds it, are those of the slot.
 
     Args:
-        raw: what would stand in the slot.
-        counter: counts.
+        raw: the value for the slot.
+        counter: counts the calls.
         name: of the slot, ``package.module:Class.attribute``.
         in_class: whether the slot belongs to a class.
     """
@@ -422,8 +423,8 @@ def copy_metadata(function: Any, original: Any) -> Any:
     """Give ``function`` the name, documentation and public attributes of ``original``; return it.
 
     Unlike :func:`functools.update_wrapper` it leaves private attributes behind: frameworks keep per-function state
-    there (``_torchdynamo_disable`` of torch 2) that is wrong for any other function. And it takes what a callable
-    object has from its class, such as ``cache_clear`` of :func:`functools.lru_cache`.
+    there (``_torchdynamo_disable`` of torch 2) that is wrong for any other function. And it copies attributes that a
+    callable object has from its class, such as ``cache_clear`` of :func:`functools.lru_cache`.
     """
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         value = attribute(original, name)

@@ -1,8 +1,8 @@
-"""Bodies of functions: what a function does when it is called, which can be written while it stays the same object.
+"""Bodies of functions: the code that runs in a call, which can be written while the function stays the same object.
 
-Whoever holds the function follows: closures, defaults, containers, tables that have it as a key. A body is written as
+All holders of the function follow: closures, defaults, containers, tables that have it as a key. A body is written as
 three attributes at once, code and both kinds of defaults, all taken from a function that has the same free variables.
-Python gives no function other cells than it was made with, so what a written body needs comes with it as defaults of
+Python gives no function other cells than it was made with, so the objects that a written body needs come as defaults of
 keyword-only parameters (:mod:`patchcore.objects.generated`).
 """
 
@@ -18,11 +18,11 @@ from patchcore.objects.modules import ABSENT
 
 __all__ = ["Body", "body_of", "can_be_written", "copy_of", "patched_body", "set_marks"]
 
-#: Called with a function that stands for another one or gets another body, with what it stands for, and whether it is a
-#: method; see the hook ``register_marks``.
+#: Called with a function that replaces another one or gets another body, with the original, and true for a method; see
+#: the hook ``register_marks``.
 Mark = Callable[[Any, Any, bool], Any]
 
-#: What makes the body of a function, but for its closure.
+#: The attributes that make the body of a function, besides its closure.
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__")
 
 
@@ -30,11 +30,11 @@ class Body:
     """The body of one Python function, while it may be patched.
 
     Args:
-        function: whose body.
+        function: the function.
 
     Attributes:
         function: the same.
-        original: a copy of the function as it was found; it goes on to do what the function did.
+        original: a copy of the function as it was found; it keeps the original behaviour.
     """
 
     __slots__ = ("__weakref__", "_edited", "_lent", "_undo", "_values", "function", "original")
@@ -43,14 +43,14 @@ class Body:
         self.function = function
         self.original = self._edited = copy_of(function)
         self._values = self.original, self.original  # the function has the code of one of them: written last, and now
-        self._lent: dict[str, Any] = {}  # attributes that the function has while patched, and what it had before
-        self._undo: list[Any] = []  # what marks have returned
+        self._lent: dict[str, Any] = {}  # attributes that the function has while patched, with their earlier values
+        self._undo: list[Any] = []  # the functions that marks have returned
 
     def read(self) -> FunctionType:
-        """Return the function that this one behaves as: the one written last, or a copy of what somebody else wrote.
+        """Return the function that this one behaves as: the one written last, or a copy if other code wrote since.
 
         ``%autoreload`` of IPython writes the code of an edited function, or that of a reloaded one, which is patched:
-        what that does without the patch is the new original.
+        the behaviour without the patch is then the new original.
         """
         while True:
             values, code = self._values, self.function.__code__
@@ -85,7 +85,7 @@ class Body:
         """
         function, before = self.function, self.read()
         defaults = [source.__defaults__, source.__kwdefaults__]
-        if source is self.original and before is not source:  # what a program has set meanwhile stays
+        if source is self.original and before is not source:  # defaults that the program has set meanwhile stay
             found = [function.__defaults__, function.__kwdefaults__]
             written = [before.__defaults__, before.__kwdefaults__]
             defaults = [d if f is w else f for d, f, w in zip(defaults, found, written)]
@@ -98,7 +98,7 @@ class Body:
             self._lend(_marks.get(source, ()), in_class)
 
     def _lend(self, marks: Sequence[Mark], in_class: bool) -> None:
-        """Give the function what says that it stands for its original: ``__wrapped__``, and what ``marks`` set."""
+        """Set ``__wrapped__`` and the attributes of ``marks`` on the function; they are taken back with the patch."""
         space = self.function.__dict__
         before = dict(space)
         space["__wrapped__"] = self.original
@@ -131,7 +131,7 @@ def set_marks(source: FunctionType, marks: Sequence[Mark]) -> None:
 
 
 def _is_ours(name: str) -> bool:
-    """True for a parameter by which a written body gets what it calls; see :mod:`patchcore.objects.generated`."""
+    """True for the parameter that brings the objects of a written body; see :mod:`patchcore.objects.generated`."""
     return name.startswith("_pc_")
 
 

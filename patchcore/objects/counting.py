@@ -26,7 +26,7 @@ class Tally:
             next(numbers)
 
         # torch.compile (torch 2.0 and later, ``assume_constant_result`` in torch/_dynamo/decorators.py) calls such a
-        # function once, while it traces, and puts neither the call nor a guard on the number into what it makes
+        # function once, while it traces, and puts neither the call nor a guard on the number into the compiled code
         tick._dynamo_marked_constant = True  # type: ignore[attr-defined]
         self.tick: Callable[[], None] = tick
         self._numbers = numbers
@@ -67,17 +67,17 @@ class Counter:
 
     @property
     def calls(self) -> int:
-        """All of them."""
+        """The number of all calls."""
         return self.replacement.value + (self.original.value if self.original is not None else 0)
 
     @property
     def replaced(self) -> Optional[int]:
-        """Those that went to the replacement; ``None`` where all do."""
+        """The number of calls of the replacement; ``None`` if every call is one."""
         return self.replacement.value if self.original is not None else None
 
     @property
     def ticks(self) -> tuple[Callable[[], None], Callable[[], None]]:
-        """What counts a call that goes to the replacement, and one that goes to the original; there are branches."""
+        """The functions that count a call of the replacement and one of the original; only for a counter of both."""
         assert self.original is not None
         return self.replacement.tick, self.original.tick
 

@@ -1,8 +1,8 @@
-"""Descriptors in the place of others: the same form around another function, or one that goes through ``__get__``.
+"""Descriptors that replace others: the same form around another function, or one that goes through ``__get__``.
 
-A class decides how an attribute is called by the ``__get__`` of what it holds. Python's own descriptors are made anew
-around another function. A descriptor of a library's own (``cache_randomness`` of mmcv, a dispatcher of numba) keeps
-state, and may do anything in its ``__get__``: what stands in its place asks it at every access, as Python would.
+The ``__get__`` of an attribute's value decides how it is called. Python's own descriptors are made again around
+another function. A descriptor of a library's own (``cache_randomness`` of mmcv, a dispatcher of numba) keeps state, and
+may do anything in its ``__get__``: its replacement calls that at every access, as Python would.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ __all__ = [
 #: Descriptors around one function, which are made anew around another.
 FORMS = (staticmethod, classmethod, property, functools.cached_property)
 
-#: What is called with the instance first when a class holds it and an instance is asked for it.
+#: Callables that a class binds: access through an instance makes the instance their first argument.
 LIKE_FUNCTIONS = (FunctionType, MethodDescriptorType, WrapperDescriptorType, type(functools.lru_cache(len)))
 
-#: What has a ``__get__`` that binds nothing. A class binds a partial since Python 3.14; 3.13 only warns that it will.
+#: Callables that a class does not bind. It binds a partial since Python 3.14; 3.13 only warns that it will.
 UNBOUND = (MethodType, functools.partial) if sys.version_info < (3, 14) else (MethodType,)
 
-#: What is called as it is, or as a class method, wherever it stands.
+#: Callables whose binding is known.
 _KNOWN = (*LIKE_FUNCTIONS, BuiltinFunctionType, MethodType, functools.partial, ClassMethodDescriptorType)
 
 #: Python's descriptors that bind a callable and cannot be called themselves.
@@ -55,7 +55,7 @@ _METHODS = (functools.partialmethod, functools.singledispatchmethod)
 #: Attributes written in C: read and set like those of a ``property``.
 _ATTRIBUTES = (GetSetDescriptorType, MemberDescriptorType)
 
-#: What a stand-in has from its descriptor besides public and private names: it says what the descriptor is.
+#: Special attributes, describing its kind, that a stand-in takes from its descriptor besides public and private ones.
 _SPECIAL = ("__isabstractmethod__", "__objclass__", "__annotations__", "__partialmethod__", "__signature__")
 
 #: Takes a callable; returns a function that is called in its place, with the same arguments.
@@ -67,7 +67,7 @@ Finish = Callable[[Any, Any], Any]
 def rebuilt(raw: Any, function: Any) -> Any:
     """Return ``raw``, one of :data:`FORMS` or of a class derived from one, around ``function``.
 
-    What an object of a derived class keeps is carried over; where that is the function inside it is the new one.
+    The attributes of an object of a derived class are copied; one that holds the function inside gets the new one.
     """
     kind = type(raw)
     if kind is staticmethod or kind is classmethod:
@@ -115,10 +115,10 @@ def call_of(descriptor: Any) -> Callable[..., Any]:
 
 
 def of_object(owner: type, key: str) -> Any:
-    """Return what ``owner`` would have to hold instead of inheriting ``key`` from ``object``, in the form of that.
+    """Return a method for ``owner`` with the behaviour that ``owner`` has by inheriting ``key`` from ``object``.
 
-    ``object`` is last in every order of classes. A class that holds a method of its own keeps those behind it from
-    their turn, so this one goes on as :class:`super` does. And ``object`` refuses arguments that it ignored as long as
+    ``object`` is last in every order of classes. A method of ``owner`` hides those of the classes behind it, so this
+    one calls the next one as :class:`super` does. And ``object`` refuses arguments that it ignored as long as
     ``__new__`` or ``__init__`` was not overridden (``object_new`` and ``object_init`` in ``Objects/typeobject.c``).
     """
     raw: Any = vars(object)[key]
@@ -148,17 +148,17 @@ def of_object(owner: type, key: str) -> Any:
 
 
 def stand_in(raw: Any, around: Around, finish: Finish, what: str) -> Any:
-    """Return a descriptor in the place of ``raw``, which goes its own way.
+    """Return a descriptor that replaces ``raw``, a descriptor of a library's own kind.
 
     Args:
         raw: the descriptor.
-        around: makes what is called in the place of what ``raw`` binds. It gets a callable that takes the instance
-            first, where ``raw`` was asked for by an instance.
-        finish: gives a function the kind and name of what it stands for.
-        what: is being made, for the error.
+        around: called with the callable that ``raw`` binds; returns the one to call instead. For an access through an
+            instance, both take the instance first.
+        finish: gives a function the kind and name of the callable that it replaces.
+        what: the purpose, for the error.
 
     Raises:
-        DeclarationError: it cannot be told whether ``raw`` is for methods or for attributes.
+        DeclarationError: ``raw`` may be for methods or for attributes.
     """
     kind = type(raw)
     if callable(raw):
@@ -183,7 +183,7 @@ class _StandIn:
         self._patchcore = (type(raw).__get__, around, finish)
 
     def __getattr__(self, name: str) -> Any:
-        # of the special names only those that say what it is: copy and pickle ask for others
+        # of the special names only those that describe its kind: copy and pickle look for others
         if (name[:2] == "__" and name not in _SPECIAL and name not in _NAMES) or "__wrapped__" not in self.__dict__:
             raise AttributeError(name)
         return getattr(self.__wrapped__, name)
@@ -201,11 +201,11 @@ _NAMES = ("__name__", "__qualname__")
 
 
 class Method(_StandIn):
-    """Binds through the ``__get__`` of its descriptor, and puts a function around what that returns."""
+    """Binds through the ``__get__`` of its descriptor, and puts a function around the bound callable."""
 
     def __init__(self, raw: Any, around: Around, finish: Finish) -> None:
         super().__init__(raw, around, finish)
-        self._last: Optional[tuple[Any, Any]] = None  # the function bound last, and what was put around it
+        self._last: Optional[tuple[Any, Any]] = None  # the function bound last, with the one around it
 
     def __get__(self, instance: Any, owner: Optional[type] = None) -> Any:
         raw = self.__wrapped__

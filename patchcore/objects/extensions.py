@@ -1,4 +1,4 @@
-"""What plugins bring for the patches of the Patchers that loaded them: writers, guards, marks, handovers, tables.
+"""Writers, guards, marks, handovers and registry tables of plugins, for the patches of the Patchers that loaded them.
 
 Each patch in force carries the :class:`Extensions` of the Patcher that applied it first. While one of its changes is
 written, or built again, they are the extensions :func:`in_use` of this thread. So a change, of any kind and plugin,
@@ -52,7 +52,7 @@ class Extensions:
         """Import the functions that are given as targets; happens once, before the first change is written.
 
         Args:
-            resolve: returns the function for what a plugin has declared. What it raises fails the patch.
+            resolve: returns the function for a declared function or target. An exception fails the patch.
         """
         if not self._is_loaded:
             functions = [tuple(dict.fromkeys(map(resolve, each))) for each in self._declared]

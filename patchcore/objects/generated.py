@@ -26,11 +26,12 @@ __all__ = [
     "wrapping_function",
 ]
 
-#: What a library has its functions do first: whether a call goes to somebody else, called with its arguments, and what
-#: hands it over, called with the function that the caller has called before the arguments. See ``register_handovers``.
+#: How a library hands a call over to an argument: a function that is called with the arguments and returns true if it
+#: does, and one that is called with the called function and the arguments, and returns the result. See the hook
+#: ``register_handovers``.
 Handover = tuple[Callable[..., bool], Callable[..., Any]]
 
-#: Of functions whose body runs when what they return is awaited or iterated over.
+#: Flags of functions whose body runs later, when their result is awaited or iterated over.
 _PUT_OFF = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 #: How no parameter of a generated function can begin: names of ours, and ``__debug__``, to which nothing is assigned.
@@ -72,10 +73,10 @@ _DELEGATE = """\
 def of_kind(function: Any, original: Any, body_for: Optional[FunctionType] = None) -> Any:
     """Return ``function``, within a coroutine, generator or asynchronous generator function if ``original`` is one.
 
-    Like the body of such an original, ``function`` runs when what the call returns is awaited or iterated over.
+    Like the body of such an original, ``function`` runs when the result of the call is awaited or iterated over.
 
     Args:
-        function: takes the arguments of ``original``; returns what is awaited, or iterated over.
+        function: takes the arguments of ``original``; returns the object to await, or to iterate over.
         original: a callable.
         body_for: the function whose body it is to be; ``None`` for a function of its own.
     """
@@ -103,7 +104,8 @@ def _written(function: Any) -> _Parameters:
 def _parameters_of(original: Any, body_for: Optional[FunctionType]) -> _Parameters:
     """Return the parameters of ``original`` if they can be written down, else those of a function that takes anything.
 
-    What was made as a body has those of the function that it is for, and its own defaults, if it passes them on.
+    A function that was made as a body has those of the function that it is for, and its own defaults, if it passes them
+    on.
     """
     if body_for is None or original is body_for or type(original) is not FunctionType:
         return _written(original)
@@ -175,14 +177,14 @@ def wrapping_function(
     It has the parameters of ``original`` where ``wrapper`` has them, too, after the first one: the same names in the
     same order, of the same kinds, with a default where the original has one. The wrapper cannot tell then whether an
     argument was passed by position, by name or not at all, and gets its own defaults, as they are now. Any other
-    wrapper gets what the caller passes, by position and by name as the caller does.
+    wrapper gets the arguments as the caller passes them, by position or by name.
 
     Args:
         original: passed to the wrapper as its first argument.
         wrapper: called with the arguments of the call.
         counter: counts the calls.
         body_for: the function whose body it is to be; ``None`` for a function of its own.
-        handover: what it does first, if anything.
+        handover: called before the wrapper, if there is one.
         public: the function that callers know, for ``handover``; ``None`` for the one that is made.
     """
     # one object instead of two: this method calls the wrapper with the original as its first argument
@@ -204,11 +206,11 @@ def wrapping_function(
 
 
 def _handing_over(handover: Optional[Handover], public: Any, passed: str, scope: dict[str, Any]) -> str:
-    """Return the lines that come first in a function that may hand a call over; enter in ``scope`` what they need.
+    """Return the first lines of a function that may hand a call over; enter the objects that they use in ``scope``.
 
     Args:
-        handover: what may take the call over, if anything.
-        public: gets it.
+        handover: the functions that decide and hand over; ``None`` for no lines.
+        public: the function that is passed to the handover.
         passed: the arguments of the call, as source.
         scope: the objects behind the names.
     """
@@ -228,11 +230,11 @@ def passing_function(
     handover: Optional[Handover] = None,
     public: Any = None,
 ) -> FunctionType:
-    """Return a function that calls ``function`` in the place of ``original``, with what the caller passes.
+    """Return a function that calls ``function`` instead of ``original``, with the arguments of the call.
 
     Args:
-        original: what it stands for.
-        function: called; where it has the parameters of ``original`` it gets every argument, with its own defaults.
+        original: the function that is replaced.
+        function: called; if it has the parameters of ``original`` it gets every argument, with its own defaults.
         body_for: the function whose body it is to be.
         counter: counts the calls.
         handover, public: see :func:`wrapping_function`.
@@ -269,13 +271,13 @@ def dispatcher(
 ) -> FunctionType:
     """Return a function that calls ``chosen`` where ``predicate`` is true, else ``original``.
 
-    It has the parameters of ``original`` where the two others take them all, and passes on what it is called with where
-    they do not.
+    It has the parameters of ``original`` if the two others take them all; otherwise it passes on the arguments of the
+    call.
 
     Args:
-        original: called where the predicate is false.
-        chosen: called where it is true.
-        predicate: decides.
+        original: called if the predicate is false.
+        chosen: called if it is true.
+        predicate: called first, with the same arguments.
         counter: counts which of the two is called.
         body_for, handover, public: see :func:`wrapping_function`.
     """
@@ -301,7 +303,7 @@ def dispatcher(
 def counting_function(function: Any, counter: Counter) -> FunctionType:
     """Return a function with the parameters of ``function``, as far as they are known, that counts and calls it.
 
-    One of a coroutine or generator function is one, too, and counts when what it returns begins to run.
+    For a coroutine or generator function it is one too, and counts when its result begins to run.
     """
     parameters, flags = _written(function), _flags(function)
     keyword, body = _body(flags, "        _pc_count()\n", f"_pc_function({parameters.call})")
@@ -487,13 +489,13 @@ def _generate(
     """Write and compile a function with some parameters and their defaults.
 
     Args:
-        what: what it is, a word for tracebacks.
-        parameters: what it declares, with their defaults.
+        what: the word for it in tracebacks.
+        parameters: its parameters, with their defaults.
         keyword: ``def`` or ``async def``.
         body: its lines.
         scope: the objects behind the names in ``body``, each of which begins with ``_pc_``.
-        of: what tracebacks name.
-        flags: of the code that says the kind: ``types.coroutine`` has marked the generator function that it is of.
+        of: the object that tracebacks name.
+        flags: the flags of the original's code; ``types.coroutine`` marks a generator function in them.
         body_for: the function whose body it is to be. Python gives no function other cells, so ``scope`` becomes the
             default of one keyword-only parameter (one, because each adds some 20 ns to a call). The free variables
             of ``body_for`` are named in code that never runs, because ``__code__`` must have as many.

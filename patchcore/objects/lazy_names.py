@@ -58,7 +58,7 @@ def private_name_getter(names: Mapping[str, str], distribution: str) -> Callable
 
 
 def look_up(place: str, distribution: str) -> Any:
-    """Return what a private name stands for; imports its module.
+    """Return the object of a private name; imports its module.
 
     Args:
         place: ``package.module:Class.attribute``, or ``package.module`` alone.

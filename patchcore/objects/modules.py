@@ -1,8 +1,8 @@
-"""Look at modules, classes and what they hold without importing anything and without waking what is lazy.
+"""Reads modules, classes and their attributes without importing anything and without loading lazy objects.
 
 ``getattr(module, name)`` may run a module's ``__getattr__`` (PEP 562) or execute a module that
-``importlib.util.LazyLoader`` put off, and so does ``isinstance(module, type)``, which asks for ``__class__``;
-``importlib.util.find_spec("a.b")`` imports ``a``. Nothing here does.
+``importlib.util.LazyLoader`` put off, and so does ``isinstance(module, type)``, which reads ``__class__``;
+``importlib.util.find_spec("a.b")`` imports ``a``. The functions here avoid all of these.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def namespace(obj: object) -> Optional[MutableMapping[str, Any]]:
         return None
     try:
         found = raw.__get__(obj, kind)
-    except Exception:  # a proxy written in C has that of what it stands for, which may have none (wrapt's)
+    except Exception:  # a proxy written in C has the __dict__ of its object, which may have none (wrapt's)
         return None
     return found if issubclass(type(found), dict) else None
 
@@ -187,11 +187,11 @@ def executed_module(name: str) -> Optional[ModuleType]:
 
 
 def find_module(name: str) -> bool:
-    """Tell whether ``import name`` would find a module, without importing anything, its parents included.
+    """True if ``import name`` would find a module; nothing is imported, not even its parents.
 
-    Walks ``sys.meta_path`` from the top-level package down the packages' search locations; a parent that is already
-    imported answers with its own ``__path__``. ``sys.modules[name] = None`` (a blocked import) means no, also for what
-    is inside. A stub is there to be imported, not to be found: nothing fits because of it.
+    Walks ``sys.meta_path`` from the top-level package down the packages' search locations; for a parent that is already
+    imported, its own ``__path__`` counts. A blocked import (``sys.modules[name] = None``) is not found, nor are its
+    submodules. Stubs are not found either: no patch may match because of a stub.
     """
     return found_spec(name) is not None if name not in sys.modules else _is_real(sys.modules[name])
 
@@ -339,8 +339,8 @@ def _find_on_path(name: str, path: Any) -> Optional[ModuleSpec]:
 def loaded_modules() -> Mapping[str, ModuleType]:
     """Return a copy of ``sys.modules`` that is safe to iterate while other threads import.
 
-    What a program keeps there under anything but a text is left out: no module can be imported under that name, and its
-    ``__eq__`` and ``__hash__`` may do anything.
+    Entries whose key is no text are left out: no module can be imported under such a key, and its ``__eq__`` and
+    ``__hash__`` may do anything.
     """
     # a copy in one step: making a list of items allocates, which may collect garbage, and let another thread run
     return {name: module for name, module in sys.modules.copy().items() if type(name) is str}

@@ -6,12 +6,12 @@ import re
 
 __all__ = ["counted", "inflected", "printable", "shown", "without_addresses"]
 
-#: What a text may have though Python calls it not printable: ends of lines, tabs, and spaces that are not ASCII's.
+#: Accepted though Python calls them not printable: ends of lines, tabs, and spaces that are not ASCII's.
 _LAYOUT = frozenset("\n\t\xa0\u1680\u202f\u205f\u3000") | frozenset(map(chr, range(0x2000, 0x200B)))
 
 
 def printable(text: str) -> str:
-    r"""Return ``text`` with escapes (``\x1b``) for what a terminal obeys instead of showing, or shows as nothing.
+    r"""Return ``text`` with escapes (``\x1b``) for characters that a terminal obeys, or does not show.
 
     Those are all characters that Python calls not printable: control characters, ESC among them, marks that turn the
     direction of writing, lone surrogates. Ends of lines, tabs and spaces such as U+3000 of Chinese texts stay.

@@ -21,7 +21,7 @@ SLOTTED = frozenset(
     + ("__add__", "__radd__", "__iadd__", "__mul__", "__rmul__", "__imul__")
 )
 
-#: Special methods by which the abstract classes and protocols of the standard library tell what a class is.
+#: Special methods by which the abstract classes and protocols of the standard library recognise a class.
 _CHECKED = frozenset(
     ("__hash__", "__call__", "__len__", "__contains__", "__iter__", "__next__", "__reversed__", "__getitem__")
     + ("__await__", "__aiter__", "__anext__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__fspath__")
@@ -50,7 +50,7 @@ def special_method(owner: type, key: str) -> Iterator[None]:
 
 
 def remark(owner: type, key: str) -> str:
-    """Return what changes besides ``owner.key`` while that is patched; empty where nothing does."""
+    """Return a side effect of a patch of ``owner.key``, as text for a report; empty if there is none."""
     if key in ("__new__", "__init__") and mro_lookup(owner, key) is vars(object)[key]:
         return f"object.{'__init__' if key == '__new__' else '__new__'} takes any arguments while this is patched"
     if key not in SLOTTED:
@@ -78,7 +78,7 @@ def constructor_problem(owner: type, name: str) -> str:
 
 
 def _forget_checks() -> None:
-    """Let abstract classes ask again which classes they stand for: they remember, and judge by special methods.
+    """Clear the caches of abstract classes: they judge a class by its special methods, and remember the result.
 
     ``isinstance(thing, collections.abc.Sized)`` stays true otherwise when a ``__len__`` is taken away.
     """

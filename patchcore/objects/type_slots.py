@@ -113,8 +113,8 @@ def exact(cls: type, key: str) -> Iterator[None]:
                 write_slot(klass, position, _inherited(klass, position))
         yield
     except GeneratorExit:
-        # A Ctrl-C came between this block and what is inside. The journal has written again by now, so that the values
-        # from before are old.
+        # A Ctrl-C came between this block and its body. The journal has written again by now, so the values from before
+        # are out of date.
         raise
     except BaseException:
         for klass, values in zip(heirs, before):
@@ -133,7 +133,7 @@ def is_reversible(cls: type, key: str) -> bool:
 
 
 def remark(cls: type, key: str) -> str:
-    """Return how ``cls`` differs from what it was while ``cls.key`` is patched; empty where it does not."""
+    """Return how ``cls`` behaves differently in C code while ``cls.key`` is patched; empty if it does not."""
     if not is_known or key not in SLOTS or key in class_namespace(cls):
         return ""
     positions = SLOTS[key]
@@ -149,7 +149,7 @@ def remark(cls: type, key: str) -> str:
 
 
 def _heirs(cls: type, key: str) -> Collection[type]:
-    """``cls`` and the classes that have ``key`` from it, or from where it has it."""
+    """Return ``cls`` and the classes that inherit ``key`` from it, or from the same class as it."""
     found = {id(cls): cls}  # by id: a metaclass may decide what is equal
     todo = [cls]
     while todo:
@@ -161,7 +161,7 @@ def _heirs(cls: type, key: str) -> Collection[type]:
 
 
 def _inherited(cls: type, position: Position) -> Optional[int]:
-    """Return what a slot of ``cls`` is before CPython looks at its methods (``inherit_slots`` in typeobject.c)."""
+    """Return the inherited value of a slot of ``cls``, before CPython looks at its methods (``inherit_slots``)."""
     if position.table is None:  # tp_new; a class has it from the base whose layout it has
         base = _base(cls)
         return None if base is None else read_slot(base, position)
@@ -205,7 +205,7 @@ def write_slot(cls: type, position: Position, value: Optional[int]) -> None:
 
 
 def _has_expected_layout() -> bool:
-    """Tell whether this interpreter lays types out as described: what it says of classes is what is read of them."""
+    """True if this interpreter lays types out as described: its own answers about three classes are the read ones."""
     if sys.implementation.name != "cpython" or not _POINTER:
         return False
     every = dict.fromkeys(position for positions in SLOTS.values() for position in positions)

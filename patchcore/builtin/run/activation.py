@@ -34,12 +34,12 @@ class RunError(PatchError):
 
 
 class Activation(NamedTuple):
-    """What this process does for its run.
+    """The part of this process in its run.
 
     Args:
         session: the run.
         patcher: applied.
-        role: what this process is in the run, see :mod:`patchcore.builtin.run.roles`.
+        role: of this process, see :mod:`patchcore.builtin.run.roles`.
     """
 
     session: Session
@@ -51,7 +51,7 @@ _active: Optional[Activation] = None
 
 
 def active() -> Optional[Activation]:
-    """Return what this process does for its run, ``None`` if it is part of none or is not activated yet."""
+    """Return the activation of this process, ``None`` if it is part of no run or is not activated yet."""
     return _active
 
 
@@ -71,13 +71,13 @@ def run_role() -> str:
 def activate(text: str) -> set[str]:
     """Apply the patches of the run that ``text`` describes; they stay applied. Nothing else in the process changes.
 
-    What goes wrong is logged, and the process goes on as far as it got, unless the run's policy is to raise.
+    An error is logged, and the process goes on with the patches that are applied, unless the run's policy is to raise.
 
     Args:
         text: see :meth:`Session.parse`.
 
     Returns:
-        Libraries that patches are for and that cannot be found; when they can be, :func:`look_again`.
+        Libraries that patches are for and that cannot be found yet; once they can, call :func:`look_again`.
 
     Raises:
         PatchError: a patch, a plugin or a setting failed, under the policy ``raise``.
@@ -157,7 +157,7 @@ def _discover(session: Session) -> Patcher:
 
 
 def look_again() -> set[str]:
-    """Apply what could not be found before; return what cannot be found yet.
+    """Apply the patches of libraries that have become importable; return the libraries that still cannot be found.
 
     Raises:
         PatchError: see :func:`activate`.

@@ -1,4 +1,4 @@
-"""What to do about the way a program ended: a module is missing, or options of ``patchcore run`` came too late."""
+"""Advice on a failed program: a module is missing, or options of ``patchcore run`` came too late."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ __all__ = ["add_arguments", "main", "options_of_run", "parse", "parse_options"]
 logger = logging.getLogger("patchcore")
 
 
-#: What chooses plugins: by the names of the parsed options, how each is written.
+#: The options that choose plugins: the name of each parsed option, with its spelling.
 _CHOOSING = {"plugins": "--plugin", "modules": "-p", "variant": "--variant"}
 
 #: Further options that decide on settings, and on the pyproject.toml that they are read from.
@@ -139,7 +139,7 @@ def main(options: argparse.Namespace) -> None:
     except SettingsError as error:
         advice = patcher.plugins.advice(name, "run")
         raise SettingsError("; ".join(filter(None, (str(error), advice)))) from error
-    plan = patcher.plan()  # what is wrong with it is said now, not by each process
+    plan = patcher.plan()  # its faults are shown once here, and not by each process
     if patcher.settings.on_failure == "raise":
         problems = [f"patch {e.patch.name} ({e.provenance}): {e.reason}" for e in plan if e.verdict == FAILED]
         problems += map(str, patcher.plugins.problems)
@@ -196,7 +196,7 @@ def _build_parser(plugins: Optional[Plugins] = None, *, program: bool = True, ad
 
 
 def add_arguments(parser: argparse.ArgumentParser, plugins: Optional[Plugins] = None, *, program: bool = True) -> None:
-    """Add the options of the command, those of ``plugins`` too, and (``program``) what to run."""
+    """Add the options of the command, those of ``plugins`` too, and (``program``) the program."""
     shared.add_selection(parser)
     parser.add_argument(
         "--strict", action="store_true", help="when a patch fails, revert the others and raise PatchError"

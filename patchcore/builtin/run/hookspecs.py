@@ -85,7 +85,7 @@ def rank_launchers() -> Iterable[str]:  # type: ignore[empty-body]
 
 @hookspec
 def conclusions(report: Report, plan: Plan) -> Iterable[str]:  # type: ignore[empty-body]
-    """Return what the last line of ``patchcore run`` says before it counts patches: what the program has got of them.
+    """Return texts for the last line of ``patchcore run``, before the numbers of patches: their effect on the program.
 
     Called at the end of the main process, and of the main process of rank 0: libraries may have shut down already.
 

@@ -1,4 +1,4 @@
-"""What a program of a run sees of patchcore: lines on stderr."""
+"""The output of patchcore in a program of a run: lines on stderr."""
 
 from __future__ import annotations
 

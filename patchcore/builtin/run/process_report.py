@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FILES", "OTHERS", "ProcessReport"]
 
-#: What the files are called.
+#: The names of the files.
 FILES = "report-*.json"
 
 #: Title of the section on Patchers that the program or its libraries have made.
@@ -55,7 +55,7 @@ class ProcessReport:
     Args:
         session: the run.
         patcher: applied.
-        role: what this process is in the run.
+        role: of this process in the run.
     """
 
     def __init__(self, session: Session, patcher: Patcher, role: str) -> None:
@@ -145,7 +145,7 @@ class ProcessReport:
         encode = json.JSONEncoder(default=vars).encode  # with an indent, it would be the one in Python
         report = self._patcher.report()
         _, digest, manifest = self._describe_manifest()
-        # of workers there are many, and what started them has the same
+        # there are many workers, and the process that started them has the same layers
         targets = describe_layers(() if self._role == WORKER else ENGINE.journal)
         view = {
             "schema_version": SCHEMA_VERSION,
@@ -201,7 +201,7 @@ class ProcessReport:
             self._say_at_the_end()
 
     def _say_at_the_end(self) -> None:
-        """Say what the program has got of its patches, as much as the user wants to know."""
+        """Print the effect of the patches on the program, in as many lines as the verbosity asks for."""
         report, plugins = self._patcher.report(), self._patcher.plugins
         verbosity = self._patcher.settings.get("verbosity")
         others = [(made, record) for made, record in _others(self._patcher) if not _is_of_a_plugin(made)]
@@ -233,7 +233,7 @@ def _error_that_ended_the_program() -> str:
 
 
 def _describe(settings: Settings) -> list[dict[str, str]]:
-    """Return what somebody has decided, and where that was said."""
+    """Return the settings that are not defaults, with their origins."""
     values = ((key, str(settings.get(key)), origin) for key, origin in sorted(settings.origins.items()))
     choices = (("enable" if choice.enable else "disable", choice.name, choice.origin) for choice in settings.choices)
     decided = [entry for entry in values if entry[0] not in ("modules", "options")]
@@ -242,7 +242,7 @@ def _describe(settings: Settings) -> list[dict[str, str]]:
 
 
 def _details(report: Report, others: Sequence[tuple[Made, PatchRecord]], verbosity: int) -> list[str]:
-    """Return what ``-v`` (1) and ``-vv`` (2) show besides the last line."""
+    """Return the lines that ``-v`` (1) and ``-vv`` (2) add to the last line."""
     if verbosity == 1:
         told = [(record.origin, record) for record in report.patches if record.asked_for]
         told += [(made.place, record) for made, record in others]
@@ -266,7 +266,7 @@ def _others(patcher: Patcher) -> list[tuple[Made, PatchRecord]]:
 
 
 def _is_of_a_plugin(made: Made) -> bool:
-    """Return True if a plugin has made the Patcher; it has a section of its own for what it applies."""
+    """True if a plugin has made the Patcher; the plugin has a section of its own for its patches."""
     return not PLUGIN_MODULES.isdisjoint((made.module, made.module.partition(".")[0]))
 
 
@@ -287,7 +287,7 @@ class _Others:
 
 
 def _outcome(record: PatchRecord) -> tuple[object, ...]:
-    """Return what two Patchers have in common that have applied the same patch."""
+    """Return the facts that are equal for two Patchers that have applied the same patch."""
     return record.name, record.status, tuple((change.kind, change.target, change.status) for change in record.changes)
 
 

@@ -1,4 +1,4 @@
-"""Commands: what ``patchcore run`` starts in its own place, a Python program or any other."""
+"""Commands that ``patchcore run`` starts in its own place: a Python program or any other."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Command:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError):  # there may be none
                 stream.flush()
-        for name in ("SIGPIPE", "SIGXFZ", "SIGXFSZ"):  # this Python ignores them, and what it becomes would, too
+        for name in ("SIGPIPE", "SIGXFZ", "SIGXFSZ"):  # this Python ignores them; so would the program
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), signal.SIG_DFL)
         try:
@@ -65,7 +65,7 @@ def find_command(name: str, arguments: Sequence[str], *, as_module: bool) -> Com
         as_module: whether ``name`` is a module's, as after ``python -m``.
 
     Raises:
-        SettingsError: there is none; says what to write instead.
+        SettingsError: there is none; the message has the command to write instead.
     """
     if as_module:
         if name.endswith(".py"):

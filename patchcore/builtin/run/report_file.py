@@ -1,4 +1,4 @@
-"""Read the report file of a process: a regular file, not too large, in which every field is what readers expect.
+"""Read the report file of a process: a regular file, not too large, in which every field has the expected type.
 
 The classes that a process writes its report with (:class:`patchcore.report.PatchRecord` and others) are those that
 msgspec checks a file against. Only readers load msgspec: a process of a run does not.

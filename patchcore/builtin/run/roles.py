@@ -1,4 +1,4 @@
-"""Roles: what a process is in its run, which decides who speaks for it."""
+"""Roles of processes in a run: a launcher, a rank, a worker, ... The role decides which processes print and report."""
 
 from __future__ import annotations
 

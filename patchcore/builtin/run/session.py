@@ -1,4 +1,4 @@
-"""A session: what ``patchcore run`` was told, carried to every process of the run in its environment."""
+"""A session: the settings and options of ``patchcore run``, passed to every process of the run in its environment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LoadedPlugin(NamedTuple):
 
     Args:
         name: of the entry point, or of the local module.
-        distribution, version: what it comes from, as text; empty for local modules.
+        distribution, version: of the plugin, as text; empty for local modules.
     """
 
     name: str
@@ -45,13 +45,13 @@ class Session(NamedTuple):
     """A run, as the processes that take part in it know it.
 
     Args:
-        run: tells runs apart in reports.
+        run: the id of the run, which reports have.
         launcher: process id of ``patchcore run``, which becomes the program's.
-        settings: what applies in every process, wherever it runs.
+        settings: the settings for every process, wherever it runs.
         arguments: those of ``patchcore run``, for the options that plugins have added.
-        plugins: what the launcher has loaded.
+        plugins: the plugins that the launcher has loaded.
         libraries: the top-level modules that patches are for, and that they need.
-        problems: what the launcher has shown of plugins that failed.
+        problems: the problems of plugins that the launcher has shown.
     """
 
     run: str
@@ -64,7 +64,7 @@ class Session(NamedTuple):
 
     @classmethod
     def of(cls, patcher: Patcher, plan: Plan, arguments: Iterable[str] = ()) -> Session:
-        """Return a new session, for what ``patcher`` would apply.
+        """Return a new session for the patches of ``patcher``.
 
         Args:
             patcher: made by discovery; patches that were handed to it as objects stay in this process.
@@ -82,7 +82,7 @@ class Session(NamedTuple):
         words = {word for entry in wanted for change in entry.patch.changes for word in change.script_words}
         libraries -= {"*"}
         libraries |= {f"{patchcore_startup.WORD}{word}" for word in words}
-        libraries.discard("patchcore")  # what profiling and brake are around is loaded with them
+        libraries.discard("patchcore")  # profiling and brake load the modules that they patch
         problems = tuple(map(str, patcher.plugins.problems))
         return cls(
             run, os.getpid(), patcher.settings, tuple(arguments), tuple(loaded), tuple(sorted(libraries)), problems
@@ -119,9 +119,9 @@ class Session(NamedTuple):
         )
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return ``environ`` with what makes every Python started with it take part in the run."""
+        """Return ``environ`` with the variables by which every Python started with it takes part in the run."""
         described = {"protocol": _PROTOCOL, **self._asdict(), "settings": self.settings._asdict()}
-        # A Python that has no patchcore starts this one to find out what to install.
+        # A Python without patchcore starts this one to find out the distributions to install.
         described["python"] = sys.executable
         path = environ.get("PYTHONPATH")
         entries = [] if not path else [entry for entry in path.split(os.pathsep) if entry != patchcore_startup.SITE]

@@ -15,7 +15,7 @@ from patchcore.engine.events import IMPORTED, observe
 
 __all__ = ["AWAKE", "COMPARED", "FORKED", "IMPORTED", "LIMIT", "TIMELINE", "Event", "Timeline", "process_start"]
 
-#: What can happen, besides the statuses ``applied``, ``failed`` and ``reverted`` of patches.
+#: The kinds of events, besides the statuses ``applied``, ``failed`` and ``reverted`` of patches.
 AWAKE = "awake"
 COMPARED = "compared"
 FORKED = "forked"
@@ -25,12 +25,12 @@ LIMIT = 2000
 
 
 class Event(NamedTuple):
-    """Something that happened in this process.
+    """An event of this process.
 
     Args:
         kind: ``awake``, ``import``, ``compared``, ``forked``, or the status that a patch got.
-        subject: the module or patch; empty for what concerns the process.
-        detail: what else there is to say, a reason say.
+        subject: the module or patch; empty for an event of the process itself.
+        detail: further text, for example a reason.
         begin: when it began, in seconds of ``time.perf_counter``.
         took: how long it lasted, in seconds; ``None`` for a moment.
     """
@@ -43,7 +43,7 @@ class Event(NamedTuple):
 
 
 class Timeline:
-    """What has happened, in the order in which it came to its end."""
+    """The events of this process, in the order in which they ended."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
@@ -52,7 +52,7 @@ class Timeline:
         self._left_out = 0
 
     def note(self, kind: str, subject: str = "", detail: str = "", *, since: Optional[float] = None) -> None:
-        """Note what has just happened.
+        """Note an event that has just ended.
 
         Args:
             kind, subject, detail: see :class:`Event`.
@@ -101,7 +101,7 @@ class Timeline:
         }
 
     def after_fork(self) -> None:
-        """Begin anew in the child of a fork: what happened before is its parent's."""
+        """Drop all events in the child of a fork: they are its parent's."""
         self._lock = threading.RLock()  # a signal handler may come back
         self._events, self._left_out = [], 0
         self.note(FORKED, detail=f"from process {os.getppid()}")
