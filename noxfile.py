@@ -822,13 +822,14 @@ def quickstart(session: nox.Session) -> None:
 # On the newest Python that is here, or that of nox: import-linter supports few.
 @nox.session(python=(pythons.of_the_suite() or [None])[-1])
 def lint(session: nox.Session) -> None:
-    """Check style, format and which way imports go; print the sizes of the packages."""
+    """Check style, format, which way imports go and the words of docstrings; print the sizes of the packages."""
     install_requirements(session, LINT)
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     # Read where they lie: no plugin is installed here.
     session.run("lint-imports", env={"PYTHONPATH": os.pathsep.join(map(str, plugins()))})
     session.run("python", "tools/sizes.py")
+    session.run("python", "tools/words.py")
 
 
 @nox.session(python=ONE_PYTHON)

@@ -1,8 +1,8 @@
 """Distinguishes a call from a signal handler, in the middle of an operation, from an ordinary one.
 
-The locks of the engine are re-entrant, so a signal handler that imports a module gets through to the engine although
-its thread is in the middle of a write. :func:`is_reentrant` looks at the frames below the call; the engine then puts
-the work off until the operation ends.
+The locks of Patcher, engine and journal are re-entrant, so a signal handler that applies patches would get through to
+the engine although its thread is in the middle of a write. :func:`is_reentrant` looks at the frames below the call; the
+Patcher then refuses the call with an error.
 """
 
 from __future__ import annotations
