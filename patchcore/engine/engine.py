@@ -173,9 +173,7 @@ class Engine:
         """
         under_way: dict[Application, bool] = self._advancing.__dict__.setdefault("applications", {})
         if application in under_way:
-            under_way[application] = (
-                True  # its own code, such as a factory, imports the module of another change
-            )
+            under_way[application] = True  # its own code, such as a factory, imports the module of another change
             return
         state = None
         try:
