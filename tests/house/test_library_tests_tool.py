@@ -97,6 +97,16 @@ class TestRunning:
         assert "/tmp" not in one["test_address"].why
         assert [outcome.result for outcome in found["tests/test_two.py"].values()] == ["failed"]
 
+    @pytest.mark.parametrize(("mode", "value"), [("cpu", None), ("npu", "1")])
+    def test_variables_where_there_are_devices(
+        self, tool: Any, library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, value: str | None
+    ) -> None:
+        running, found = tool("running"), []
+        monkeypatch.setattr(running, "_run", lambda command, limit, **options: found.append(options["env"]) or True)
+        library = library._replace(on_devices={"tests": {"ONLY_CUDA": "1"}})
+        running.run_modules(library, tmp_path, ["tests/test_one.py"], mode, tmp_path / "log")
+        assert found[0].get("ONLY_CUDA") == value
+
     def test_where_a_process_ends_each_module_runs_alone(
         self, tool: Any, library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -31,6 +31,7 @@ class Library(NamedTuple):
         root: folder in which pytest is started.
         folders: of tests, from there.
         environment: variables for the tests.
+        on_devices: variables for the tests of a folder where there are devices, by folder.
         reasons: parts of names of tests or of their errors, and why these fail on the emulated NPU for no fault of the
             patches.
     """
@@ -42,6 +43,7 @@ class Library(NamedTuple):
     root: str
     folders: tuple[str, ...]
     environment: dict[str, str]
+    on_devices: dict[str, dict[str, str]]
     reasons: dict[str, str]
 
 
@@ -54,6 +56,7 @@ LIBRARIES = (
         root=".",
         folders=("tests",),
         environment={"HF_HUB_OFFLINE": "1", "NPU_EMULATOR_DEVICES": "2"},
+        on_devices={},
         reasons={
             "https://huggingface.co": "needs models from the hub",
             "Repo for model": "needs models from the hub",
@@ -71,6 +74,8 @@ LIBRARIES = (
         root="tests",
         folders=("tests_fabric", "tests_pytorch"),
         environment={"NPU_EMULATOR_DEVICES": "2"},
+        # as its developers run them on machines with GPUs: a Trainer that finds two devices starts pytest once more
+        on_devices={"tests_pytorch": {"RUN_ONLY_CUDA_TESTS": "1"}},
         reasons={
             "you must call `.launch()`": "takes all devices: it fails on a machine with two GPUs, too",
             "test_setup_module_parameters_on_different_devices": "wants `cuda:0` in a message, which has `npu:0`",

@@ -26,6 +26,7 @@ accelerate and Lightning have tests of their own, which choose the device that t
 CPU without patches, on the emulated NPU with the default set of patches, and there without the patches of
 [Programs that know "cuda" by name](cuda-by-name.md). A test for CUDA is skipped on the CPU, and runs on the NPU.
 One that takes more than three minutes is late: most of these start several processes, each of which imports torch.
+Of Lightning's `tests_pytorch`, only the tests for CUDA run on the NPU, as on the machines with GPUs of its developers.
 
 ```sh
 python3 -m nox -s library-tests                                       # modules that have no result yet; hours

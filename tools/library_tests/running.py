@@ -104,6 +104,7 @@ def run_modules(
         "PATH": os.pathsep.join([programs, os.environ.get("PATH", os.defpath)]),
         "OMP_NUM_THREADS": "1",
         **library.environment,
+        **({} if options is None else library.on_devices.get(modules[0].partition("/")[0], {})),
     }
     limit = LIMIT * len(modules)
     with log.open("w", encoding="utf-8") as file:
