@@ -132,6 +132,21 @@ class Change(Declaration):
         raise NotImplementedError
 
     @property
+    def replaces(self) -> bool:
+        """True if :attr:`source` itself takes the place of the original, so that the two can be compared."""
+        return False
+
+    @property
+    def predicate(self) -> Optional[Callable[..., Any]]:
+        """The function that decides for each call whether the replacement gets it; ``None``: it gets every call."""
+        return None
+
+    @property
+    def runs(self) -> Sequence[Any]:
+        """The objects whose code runs where the change is in force, or their targets."""
+        return ()
+
+    @property
     def script_words(self) -> tuple[str, ...]:
         """Texts; ``patchcore run`` applies the patch before a script with one of them is compiled."""
         return ()
@@ -336,6 +351,18 @@ class Replace(SlotChange):
     def calls(self) -> Sequence[Any]:
         return (self.source,) if self.when_call is None else (self.source, self.when_call)
 
+    @property
+    def replaces(self) -> bool:
+        return self.factory is None
+
+    @property
+    def predicate(self) -> Optional[Callable[..., Any]]:
+        return self.when_call
+
+    @property
+    def runs(self) -> Sequence[Any]:
+        return (self.replacement,) if self.factory is None else (self.target,)
+
     def counted(self) -> Change:
         from patchcore.objects.counting import Counter  # for those who count
 
@@ -453,6 +480,10 @@ class Wrap(SlotChange):
     def source(self) -> Any:
         return self.wrapper
 
+    @property
+    def runs(self) -> Sequence[Any]:
+        return (self.wrapper,)
+
     def counted(self) -> Change:
         from patchcore.objects.counting import Counter  # for those who count
 
@@ -513,6 +544,10 @@ class Register(SlotChange):
     @property
     def source(self) -> Any:
         return self.cls
+
+    @property
+    def runs(self) -> Sequence[Any]:
+        return (self.cls,)
 
     def build(self, below: Any, slot: Slot) -> Any:
         if below is not ABSENT and not self.force:

@@ -67,6 +67,10 @@ class Call(Change):
     def source(self) -> Any:
         return self.func
 
+    @property
+    def runs(self) -> Sequence[Any]:
+        return (self.func,)
+
     def subject(self, target: Target) -> str:
         return target.module
 

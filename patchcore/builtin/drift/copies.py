@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from patchcore.builtin.drift.definitions import Sources
 from patchcore.builtin.drift.syntax import normalised, relaid
-from patchcore.declare.changes import Replace
+from patchcore.declare.changes import Change
 from patchcore.declare.target import Target
 from patchcore.errors import TargetNotFound, Unseen
 from patchcore.objects.modules import is_class
@@ -49,14 +49,14 @@ def describe_copy(copy: str, before: str, now: str) -> str:
     return f"the replacement is a copy of it, with {followed} of {counted(changed, 'changed line')}"
 
 
-def copy_of(change: Any) -> str:
+def copy_of(change: Change) -> str:
     """Return the normalised source of a change's replacement, ``""`` if it cannot be read.
 
     Imports nothing: a replacement that is named by a target is read from the file of its module.
     """
-    if not isinstance(change, Replace) or change.create or change.factory is not None:
+    if not change.replaces or change.adds:
         return ""
-    target = _named(change.replacement)
+    target = _named(change.source)
     if target is None:
         return ""
     try:

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
-from patchcore.builtin.call.change import Call
 from patchcore.builtin.drift.drift import UNKNOWN, Comparison, Drift, fingerprinted
 from patchcore.builtin.drift.recorded import Library
 from patchcore.builtin.explain.explanation import (
@@ -24,7 +23,7 @@ from patchcore.builtin.explain.explanation import (
 )
 from patchcore.builtin.explain.layers import LayerRecord
 from patchcore.builtin.explain.places import Place, difference, place_in_source
-from patchcore.declare.changes import Change, Replace, resolve
+from patchcore.declare.changes import Change, resolve
 from patchcore.declare.slots import BodySlot, Slot, find_slot
 from patchcore.declare.target import Target
 from patchcore.engine.application import Application
@@ -173,16 +172,13 @@ class Explainer:
         if layer.owner is None:
             return LayerRecord(None, "", "", None, None, place_in_source(layer.product))
         change: Change = layer.change
-        by_hand = isinstance(change, Call)
-        source = wrapped_callable(reference(layer.product if by_hand else resolve(change.source)))
-        replaces = by_hand or (isinstance(change, Replace) and change.factory is None)
-        diff = difference(original, source) if self._diff and replaces else ""
-        predicate = change.when_call if isinstance(change, Replace) else None
-        return _layer_of(layer.owner, change, place_in_source(source), predicate, diff)
+        source = wrapped_callable(reference(layer.product if change.by_hand else resolve(change.source)))
+        diff = difference(original, source) if self._diff and (change.by_hand or change.replaces) else ""
+        return _layer_of(layer.owner, change, place_in_source(source), change.predicate, diff)
 
     def _declared_layer(self, made: _Made) -> LayerRecord:
         """Return the layer that a pending change will put on its target, as it is declared."""
-        source, predicate = made.change.source, getattr(made.change, "when_call", None)
+        source, predicate = made.change.source, made.change.predicate
         place = (
             Place(str(source))
             if type(source) is Target

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-from patchcore.builtin.call.change import Call
-from patchcore.declare.changes import Change, Register, Replace, Wrap, resolve
+from patchcore.declare.changes import Change, resolve
 from patchcore.declare.patch import Patch
 from patchcore.errors import TargetError
 
@@ -63,10 +62,9 @@ class Reach:
 
 def _replacements(change: Change) -> Iterator[Any]:
     """The objects that run where a change is in force."""
-    if isinstance(change, Replace) and change.factory is not None:
+    for reference in change.runs:
         try:
-            yield resolve(change.target)
+            yield resolve(reference)
         except TargetError:
-            return
-    elif isinstance(change, (Replace, Register, Wrap, Call)):
-        yield resolve(change.source)
+            if reference is not change.target:  # of a factory, whose product cannot be reached by its name
+                raise
