@@ -239,6 +239,11 @@ def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "; did you me
     """Return ``"; did you mean 'x'?"`` for the known name nearest to ``name``, or ``""`` when none is near.
 
     Case and the parts before the last dot are forgiven, so that ``Deform_Conv`` finds ``mmcv.deform_conv``.
+
+    Example:
+        >>> from patchcore.plugin import did_you_mean
+        >>> did_you_mean("prise", ["price", "tea"])
+        "; did you mean 'price'?"
     """
     from patchcore.stdlib import difflib  # only on the way to an error
 

@@ -127,6 +127,11 @@ class Plugins:
 
     Raises:
         UnknownName: ``allowed`` names a plugin that is not installed.
+
+    Example:
+        >>> from patchcore.plugin import Plugins
+        >>> Plugins(discover=False).problems
+        []
     """
 
     def __init__(

@@ -69,6 +69,11 @@ def parse_decimal(text: str, most: int) -> Optional[int]:
     """Return the number that ``text`` writes in the digits 0 to 9, ``None`` for any other text and above ``most``.
 
     ``str.isdigit`` is true of ``²``, which ``int`` refuses, and ``int`` reads ``٣``, ``1_0`` and ``" 1"``.
+
+    Example:
+        >>> from patchcore.plugin import parse_decimal
+        >>> parse_decimal("12", 100), parse_decimal("-1", 100), parse_decimal("101", 100)
+        (12, None, None)
     """
     if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > len(str(most)):
         return None
@@ -77,13 +82,25 @@ def parse_decimal(text: str, most: int) -> Optional[int]:
 
 
 def rank_variable() -> Optional[str]:
-    """Return the environment variable that holds the rank of this process, ``None`` outside a job."""
+    """Return the environment variable that holds the rank of this process, ``None`` outside a job.
+
+    Example:
+        >>> from patchcore.plugin import rank_variable
+        >>> print(rank_variable())  # outside a job
+        None
+    """
     found = _first_number(RANK_VARIABLES, MOST_RANKS - 1)
     return None if found is None else found[0]
 
 
 def process_rank() -> int:
-    """Return the rank of this process in its job, 0 outside one."""
+    """Return the rank of this process in its job, 0 outside one.
+
+    Example:
+        >>> from patchcore.plugin import process_rank
+        >>> process_rank() >= 0
+        True
+    """
     found = _first_number(RANK_VARIABLES, MOST_RANKS - 1)
     return 0 if found is None else found[1]
 

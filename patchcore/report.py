@@ -50,6 +50,14 @@ class ChangeRecord(NamedTuple):
             ``None`` without ``when_call``.
         missed: how its module was imported without patchcore seeing it, so that the change was made late or not at all;
             empty where that did not happen.
+
+    Example:
+        >>> import patchcore as pc
+        >>> patch = pc.Patch("demo.mean", changes=pc.Replace("statistics:mean", min))
+        >>> with pc.Patcher([patch]) as patcher:
+        ...     record = patcher.report()["demo.mean"].changes[0]
+        >>> record.kind, record.target, record.status
+        ('replace', 'statistics:mean', 'applied')
     """
 
     kind: str
@@ -77,6 +85,14 @@ class PatchRecord(NamedTuple):
         remarks: remarks of plugins, for example on targets that have changed since their fingerprints were recorded.
         asked_for: false for a patch that is skipped and that nobody asked for, and for one whose failure is ignored;
             summaries do not count it.
+
+    Example:
+        >>> import patchcore as pc
+        >>> patch = pc.Patch("shop.price", changes=pc.Replace("shop:price", len))
+        >>> with pc.Patcher([patch]) as patcher:
+        ...     record = patcher.report()["shop.price"]
+        >>> record.status, record.reason
+        ('skipped', 'shop is not installed')
     """
 
     name: str

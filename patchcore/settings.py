@@ -35,6 +35,15 @@ class Choice(NamedTuple):
         origin: the source of the choice, for messages.
         strength: of the source. A choice of a stronger source wins over one of a weaker source. ``None`` is as strong
             as the strongest of the other choices.
+
+    Example:
+        >>> import patchcore as pc
+        >>> from patchcore.plugin import Choice
+        >>> def disable_all(value, origin):
+        ...     return [Choice(False, "*", origin)] if value else []
+        >>> fewer = pc.Setting("shop_off", lambda value, where, folder: value, choices=disable_all)
+        >>> fewer.choices(True, "the command line")[0].name
+        '*'
     """
 
     enable: bool
@@ -355,7 +364,13 @@ def _spelled(origin: str, key: str, option: Optional[str]) -> str:
 
 
 def check_names(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]:
-    """Return the names in a list, or in a text with commas: a ``check`` of :class:`Setting`."""
+    """Return the names in a list, or in a text with commas: a ``check`` of :class:`Setting`.
+
+    Example:
+        >>> from patchcore.plugin import check_names
+        >>> check_names("till, price", "SHOP_NAMES", None)
+        ('till', 'price')
+    """
     if isinstance(value, str):
         return tuple(name.strip() for name in value.split(",") if name.strip())
     if not isinstance(value, Sequence) or not all(isinstance(item, str) for item in value):
@@ -383,7 +398,14 @@ def _policy(value: Any, where: str, directory: Optional[Path]) -> str:
 
 
 def check_path(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
-    """Return a path, relative to the folder of its source: a ``check`` of :class:`Setting`."""
+    """Return a path, relative to the folder of its source: a ``check`` of :class:`Setting`.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from patchcore.plugin import check_path
+        >>> Path(check_path("prices", "SHOP_FOLDER", Path("/srv"))).name
+        'prices'
+    """
     text = check_text(value, where, directory)
     return text if text is None or directory is None else os.path.join(directory, text)
 

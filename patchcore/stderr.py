@@ -32,6 +32,14 @@ def print_message(text: str) -> None:
 
     Args:
         text: of the line. The name of the program, and the rank in a job of several, are written before it.
+
+    Example:
+        >>> import contextlib, io
+        >>> from patchcore.plugin import print_message
+        >>> with contextlib.redirect_stderr(io.StringIO()) as shown:
+        ...     print_message("3 prices")
+        >>> shown.getvalue()
+        'patchcore: 3 prices\\n'
     """
     stream = sys.stderr
     rank = f" [rank {process_rank()}]" if rank_variable() is not None else ""

@@ -44,6 +44,10 @@ def add_own(package: str) -> None:
     """Keep the modules of a top-level package from running patches of the standard library, like patchcore's own.
 
     A plugin that works while the patches it has applied are in force calls this for its package.
+
+    Example:
+        >>> from patchcore.plugin import add_own
+        >>> add_own("shop_npu_patches")
     """
     OWN.add(package)
 

@@ -42,6 +42,15 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
     Raises:
         SystemExit: from argparse (help, usage errors), or from the program under ``run``.
+
+    Example:
+        >>> from patchcore.plugin import main
+        >>> try:
+        ...     main(["--version"])
+        ... except SystemExit:
+        ...     print("argparse ended it")
+        patchcore ...
+        argparse ended it
     """
     if argv is None:
         _see_current_folder()

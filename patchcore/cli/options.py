@@ -104,7 +104,16 @@ def _options_of(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose plugins and patches."""
+    """Add the options that choose plugins and patches.
+
+    Example:
+        >>> import argparse
+        >>> from patchcore.plugin import add_selection
+        >>> parser = argparse.ArgumentParser()
+        >>> add_selection(parser)
+        >>> parser.parse_args(["--disable", "shop.price"]).disable
+        ['shop.price']
+    """
     group = parser.add_argument_group(
         "selection",
         "Can also be set by PATCHCORE_PLUGINS, PATCHCORE_MODULES, PATCHCORE_ENABLE, PATCHCORE_DISABLE, "
@@ -136,7 +145,16 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """Add ``--format``."""
+    """Add ``--format``.
+
+    Example:
+        >>> import argparse
+        >>> from patchcore.plugin import add_format
+        >>> parser = argparse.ArgumentParser()
+        >>> add_format(parser)
+        >>> parser.parse_args(["--format", "json"]).format
+        'json'
+    """
     parser.add_argument("--format", choices=("table", "json"), default="table", help="output format (default: table)")
 
 
@@ -150,6 +168,14 @@ def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -
     Raises:
         UnknownName, SettingsError: an option or setting means nothing.
         PluginError: a local patch module cannot be loaded; unlike installed plugins, these were asked for by name.
+
+    Example:
+        >>> import argparse
+        >>> from patchcore.plugin import add_selection, patcher_from
+        >>> parser = argparse.ArgumentParser()
+        >>> add_selection(parser)
+        >>> patcher_from(parser.parse_args([])).applied
+        False
     """
     arguments: dict[str, Any] = {
         "plugins": _names(options.plugins),

@@ -16,7 +16,16 @@ __all__ = ["print_error", "print_json", "print_line"]
 
 
 def print_json(content: Mapping[str, Any]) -> None:
-    """Print ``content`` with ``schema_version`` to stdout."""
+    """Print ``content`` with ``schema_version`` to stdout.
+
+    Example:
+        >>> from patchcore.plugin import print_json
+        >>> print_json({"price": 3})
+        {
+          "schema_version": 1,
+          "price": 3
+        }
+    """
     from patchcore.stdlib import json  # most commands print no JSON and need not load it
 
     print(json.dumps({"schema_version": SCHEMA_VERSION, **content}, indent=2, default=str))
@@ -28,7 +37,13 @@ def print_error(text: str, who: str = "patchcore: ") -> None:
 
 
 def print_line(text: str = "", style: str = "") -> None:
-    """Print a line, or several: with a style of rich on a terminal, else plain."""
+    """Print a line, or several: with a style of rich on a terminal, else plain.
+
+    Example:
+        >>> from patchcore.plugin import print_line
+        >>> print_line("3 prices")
+        3 prices
+    """
     text = printable(text)
     if style and sys.stdout.isatty():
         from rich.console import Console

@@ -84,7 +84,21 @@ class Literal(Declaration):
 
 
 class Change(Declaration):
-    """One declarative edit. ``target`` is the place that it edits, or the module whose import it waits for."""
+    """One declarative edit. ``target`` is the place that it edits, or the module whose import it waits for.
+
+    Example:
+        A change that a writer of a plugin makes:
+
+        >>> from patchcore import Target
+        >>> from patchcore.plugin import Change
+        >>> class SetVariable(Change):
+        ...     waits = False  # for no import
+        ...
+        ...     def __init__(self, name, value):
+        ...         super().__init__(target=Target.parse(f'os:environ["{name}"]'), name=name, value=value)
+        >>> str(SetVariable("SHOP", "1").target)
+        "os:environ['SHOP']"
+    """
 
     target: Target
 
@@ -189,7 +203,24 @@ class Change(Declaration):
 
 
 class SlotChange(Change):
-    """A change of one slot."""
+    """A change of one slot.
+
+    Example:
+        A change of a slot, which needs no writer:
+
+        >>> import string
+        >>> import patchcore as pc
+        >>> from patchcore.plugin import SlotChange
+        >>> class Reverse(SlotChange):
+        ...     source = None
+        ...
+        ...     def build(self, below, slot):
+        ...         return below[::-1]
+        >>> reverse = Reverse(target=pc.Target.parse("string:digits"))
+        >>> with pc.Patcher([pc.Patch("demo.digits", changes=reverse)]):
+        ...     string.digits
+        '9876543210'
+    """
 
     #: Counts the calls of the target through this change; ``None`` unless the user set ``count``.
     counter: Optional[Counter] = None
@@ -603,6 +634,12 @@ def resolve(reference: Any, *, raw: bool = False) -> Any:
     Raises:
         TargetNotFound: the attribute does not exist; the message has the nearest name that does.
         Exception: the import of the module failed with it.
+
+    Example:
+        >>> from patchcore import Target
+        >>> from patchcore.plugin import resolve
+        >>> resolve(Target.parse("math:sqrt"))(9)
+        3.0
     """
     if type(reference) is Literal:
         return reference.value

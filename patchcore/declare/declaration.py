@@ -21,6 +21,13 @@ class Declaration:
     Numbers, texts and collections of them are compared by value, all other fields by identity: a user's object may
     define ``==`` in any way, as arrays do. A dataclass would call that ``==``, and costs about a millisecond of import
     time for each class.
+
+    Example:
+        >>> from patchcore.plugin import Declaration
+        >>> class Price(Declaration):
+        ...     "A price."
+        >>> Price(amount=3) == Price(amount=3)
+        True
     """
 
     def __init__(self, **fields: Any) -> None:
@@ -53,7 +60,13 @@ class Declaration:
 
 
 def as_tuple(value: Any, what: str, where: str) -> tuple[Any, ...]:
-    """Return a declared list as a tuple; one text or target alone counts as a list of one."""
+    """Return a declared list as a tuple; one text or target alone counts as a list of one.
+
+    Example:
+        >>> from patchcore.plugin import as_tuple
+        >>> as_tuple("tea", "goods", "Shop(...)")
+        ('tea',)
+    """
     if isinstance(value, (str, Target)):
         return (value,)
     try:
@@ -70,7 +83,14 @@ def as_mapping(value: Any, what: str, where: str) -> Mapping[str, Any]:
 
 
 def check_callables(where: str, **values: Any) -> None:
-    """Raise :class:`DeclarationError` where one of ``values`` is given and cannot be called."""
+    """Raise :class:`DeclarationError` where one of ``values`` is given and cannot be called.
+
+    Example:
+        >>> from patchcore.plugin import check_callables
+        >>> check_callables("Shop(...)", price=3)
+        Traceback (most recent call last):
+        patchcore.errors.DeclarationError: Shop(...): price must be callable, got 3
+    """
     for name, value in values.items():
         if value is not None and not callable(value):
             raise DeclarationError(f"{where}: {name} must be callable, got {value!r}")

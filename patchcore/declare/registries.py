@@ -21,6 +21,14 @@ def find_table(registry: Any, tables: Iterable[str]) -> Optional[tuple[str, dict
     Args:
         registry: any object.
         tables: names of attributes in which registries keep their entries.
+
+    Example:
+        >>> from patchcore.plugin import find_table
+        >>> class Registry:
+        ...     def __init__(self):
+        ...         self.entries = {"Till": object}
+        >>> find_table(Registry(), ["entries"])
+        ('entries', {'Till': <class 'object'>})
     """
     space = namespace(registry)
     if space is None:

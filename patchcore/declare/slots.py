@@ -52,6 +52,14 @@ class Slot:
     """A place that holds a raw value: ``key`` in the namespace of ``owner``.
 
     Each subclass reads and writes one kind of owner. ``name`` is the text that messages show, ``package.module:path``.
+
+    Example:
+        >>> import statistics
+        >>> from patchcore import Target
+        >>> from patchcore.plugin import find_slot
+        >>> slot = find_slot(Target.parse("statistics:mean"), statistics)
+        >>> slot.read() is statistics.mean, slot.name
+        (True, 'statistics:mean')
     """
 
     __slots__ = ("identity", "key", "name", "owner")
@@ -142,7 +150,14 @@ class BodySlot(Slot):
 
 
 class NamespaceSlot(Slot):
-    """An entry of the ``__dict__`` of a module or an instance."""
+    """An entry of the ``__dict__`` of a module or an instance.
+
+    Example:
+        >>> import string
+        >>> from patchcore.plugin import NamespaceSlot
+        >>> NamespaceSlot(string, "digits", "string:digits").read()
+        '0123456789'
+    """
 
     __slots__ = ()
 
@@ -256,7 +271,15 @@ class _SeenModule(ModuleType):
 
 
 class ClassSlot(Slot):
-    """An attribute of a class, written past any ``__setattr__`` of its metaclass."""
+    """An attribute of a class, written past any ``__setattr__`` of its metaclass.
+
+    Example:
+        >>> from patchcore.plugin import ClassSlot
+        >>> class Till:
+        ...     price = staticmethod(len)
+        >>> type(ClassSlot(Till, "price", "shop:Till.price").read())
+        <class 'staticmethod'>
+    """
 
     __slots__ = ()
     in_class = True
@@ -337,7 +360,14 @@ class MemberSlot(Slot):
 
 
 class ItemSlot(Slot):
-    """An item of a mutable mapping."""
+    """An item of a mutable mapping.
+
+    Example:
+        >>> from patchcore.plugin import ItemSlot
+        >>> prices = {"tea": 3}
+        >>> ItemSlot(prices, "tea", "shop:prices['tea']").read()
+        3
+    """
 
     __slots__ = ()
     space = "item"
@@ -388,6 +418,13 @@ def find_slot(target: Target, module: Any, *, may_be_absent: bool = False) -> Sl
         TargetNotFound: a step does not exist; the message has the nearest name that does.
         TargetError: a step exists but cannot be a slot: a data descriptor computes its value, or its owner cannot be
             written.
+
+    Example:
+        >>> import collections
+        >>> from patchcore import Target
+        >>> from patchcore.plugin import find_slot
+        >>> find_slot(Target.parse("collections:Counter.update"), collections).owner
+        <class 'collections.Counter'>
     """
     owner, name = module, target.module
     for depth, step in enumerate(target.path):
@@ -423,7 +460,14 @@ def find_seen(target: Target, module: Any) -> SeenSlot:
 
 
 def slot_of(owner: Any, step: Step, name: str) -> Slot:
-    """Return the slot ``step`` of ``owner``, existing or not; raise :class:`TargetError` when there cannot be one."""
+    """Return the slot ``step`` of ``owner``, existing or not; raise :class:`TargetError` when there cannot be one.
+
+    Example:
+        >>> import string
+        >>> from patchcore.plugin import slot_of
+        >>> slot_of(string, "digits", "string:digits").read()
+        '0123456789'
+    """
     if isinstance(step, Item):
         if not passes_for(owner, MutableMapping):
             found_table = find_table(owner, in_use().tables)

@@ -13,7 +13,13 @@ __all__ = ["Item", "Step", "Target"]
 
 
 class Item(NamedTuple):
-    """One ``[key]`` step of a target's path: an item of a mapping, or an entry of a registry."""
+    """One ``[key]`` step of a target's path: an item of a mapping, or an entry of a registry.
+
+    Example:
+        >>> from patchcore import Target
+        >>> Target.parse('shop:PRICES["tea"]').path
+        ('PRICES', Item(key='tea'))
+    """
 
     key: Union[str, int]
 

@@ -35,12 +35,14 @@ class WriteContext:
         moves: collects the written slots; names that hold an old value of such a slot are bound to the new value.
 
     Example:
-        A writer that sets an environment variable::
+        A writer that sets an environment variable; :class:`Writer` shows it in use.
 
-            class EnvironmentWriter(Writer):
-                def write(self, context):
-                    change = context.change
-                    context.write(ItemSlot(os.environ, change.name, str(context.target)), change.value)
+        >>> import os
+        >>> from patchcore.plugin import ItemSlot, Writer
+        >>> class VariableWriter(Writer):
+        ...     def write(self, context):
+        ...         change = context.change
+        ...         context.write(ItemSlot(os.environ, change.name, str(context.target)), change.value)
     """
 
     __slots__ = ("_begun", "application", "journal", "module", "moves", "state")
@@ -111,6 +113,27 @@ class Writer:
 
     Args:
         engine: of the process, for the writers that ship with patchcore.
+
+    Example:
+        >>> import os
+        >>> import patchcore as pc
+        >>> from patchcore.plugin import Change, ItemSlot, Plugins, Writer
+        >>> class SetVariable(Change):
+        ...     waits = False
+        >>> class VariableWriter(Writer):
+        ...     def write(self, context):
+        ...         slot = ItemSlot(os.environ, context.change.name, str(context.target))
+        ...         context.write(slot, context.change.value)
+        >>> class Plugin:
+        ...     @pc.hookimpl
+        ...     def register_writers(self):
+        ...         return {SetVariable: VariableWriter}
+        >>> change = SetVariable(target=pc.Target.parse('os:environ["SHOP"]'), name="SHOP", value="1")
+        >>> plugins = Plugins(discover=False)
+        >>> plugins.add(Plugin(), "demo")
+        >>> with pc.Patcher([pc.Patch("demo.shop", changes=change)], plugins=plugins):
+        ...     os.environ["SHOP"]
+        '1'
     """
 
     def __init__(self, engine: Any) -> None:

@@ -72,7 +72,13 @@ _undo: weakref.WeakKeyDictionary[FunctionType, list[Callable[[], Any]]] = weakre
 
 
 def reference(raw: Any) -> Any:
-    """Return the object that a by-value reference to the slot holds: the function in a static method, else ``raw``."""
+    """Return the object that a by-value reference to the slot holds: the function in a static method, else ``raw``.
+
+    Example:
+        >>> from patchcore.plugin import reference
+        >>> reference(staticmethod(len))
+        <built-in function len>
+    """
     return staticmethod.__func__.__get__(raw) if issubclass(type(raw), staticmethod) else raw
 
 
@@ -98,6 +104,11 @@ def bind_like(raw: Any, value: Any, *, in_class: bool) -> Any:
 
     A value that already is a descriptor object is taken as it is. ``in_class`` says whether the slot belongs to a
     class, where a plain function would be bound and a builtin would not.
+
+    Example:
+        >>> from patchcore.plugin import bind_like
+        >>> bind_like(staticmethod(len), min, in_class=True).__func__
+        <built-in function min>
     """
     if not in_class or issubclass(type(value), FORMS) or not callable(value) or passes_for(value, type):
         return value
@@ -147,7 +158,13 @@ def _as_function(value: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def wrapped_callable(raw: Any) -> Any:
-    """Return the callable inside ``raw`` that gets the arguments of the call, ``self`` or ``cls`` included."""
+    """Return the callable inside ``raw`` that gets the arguments of the call, ``self`` or ``cls`` included.
+
+    Example:
+        >>> from patchcore.plugin import wrapped_callable
+        >>> wrapped_callable(classmethod(len))
+        <built-in function len>
+    """
     kind = type(raw)  # isinstance would run code of a proxy
     if issubclass(kind, (staticmethod, classmethod)):
         return raw.__func__
@@ -173,6 +190,12 @@ def wrap_raw(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: 
 
     Raises:
         DeclarationError: ``raw`` is a class, or cannot be called.
+
+    Example:
+        >>> from patchcore.plugin import wrap_raw
+        >>> def price(goods): return 3
+        >>> wrap_raw(price, lambda original, goods: 2 * original(goods), in_class=False)("tea")
+        6
     """
     _refuse_uncallable(wrapper)
     if counter is not None:
@@ -221,6 +244,14 @@ def dispatch(
 
     Raises:
         DeclarationError: one of the two cannot be called, or the original is a class.
+
+    Example:
+        >>> from patchcore.plugin import dispatch
+        >>> def price(goods): return 3
+        >>> def free(goods): return 0
+        >>> both = dispatch(price, free, lambda goods: goods == "water", in_class=False)
+        >>> both("tea"), both("water")
+        (3, 0)
     """
     chosen = _called(raw, replacement, in_class)
     if counter is not None:
@@ -425,6 +456,12 @@ def copy_metadata(function: Any, original: Any) -> Any:
     Unlike :func:`functools.update_wrapper` it leaves private attributes behind: frameworks keep per-function state
     there (``_torchdynamo_disable`` of torch 2) that is wrong for any other function. And it copies attributes that a
     callable object has from its class, such as ``cache_clear`` of :func:`functools.lru_cache`.
+
+    Example:
+        >>> from patchcore.plugin import copy_metadata
+        >>> def price(goods): "Return the price of goods."
+        >>> copy_metadata(lambda goods: 3, price).__doc__
+        'Return the price of goods.'
     """
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         value = attribute(original, name)

@@ -47,6 +47,12 @@ def private_name_getter(names: Mapping[str, str], distribution: str) -> Callable
     Args:
         names: the place of each, see :func:`look_up`, by the attribute.
         distribution: that uses them, for messages.
+
+    Example:
+        >>> from patchcore.plugin import private_name_getter
+        >>> get = private_name_getter({"encode": "json.encoder:encode_basestring"}, "shop-npu-patches")
+        >>> get("encode")("tea")
+        '"tea"'
     """
 
     def __getattr__(name: str) -> Any:

@@ -71,7 +71,13 @@ _COMPUTED_IN_C = (GetSetDescriptorType, MemberDescriptorType)
 
 
 class StubSpec(ModuleSpec):
-    """The spec of a module that can be imported and is not there: see :mod:`patchcore.builtin.imports.stubs`."""
+    """The spec of a module that can be imported and is not there: see :mod:`patchcore.builtin.imports.stubs`.
+
+    Example:
+        >>> from patchcore.plugin import StubSpec
+        >>> StubSpec("fast_attention", None).name
+        'fast_attention'
+    """
 
 
 def class_namespace(klass: type) -> Mapping[str, Any]:
@@ -80,7 +86,14 @@ def class_namespace(klass: type) -> Mapping[str, Any]:
 
 
 def namespace(obj: object) -> Optional[MutableMapping[str, Any]]:
-    """Return the ``__dict__`` of a module or an instance, ``None`` when it has none that can be written."""
+    """Return the ``__dict__`` of a module or an instance, ``None`` when it has none that can be written.
+
+    Example:
+        >>> import string
+        >>> from patchcore.plugin import namespace
+        >>> namespace(string)["digits"]
+        '0123456789'
+    """
     kind = type(obj)
     if kind is ModuleType:
         return obj.__dict__
@@ -95,7 +108,14 @@ def namespace(obj: object) -> Optional[MutableMapping[str, Any]]:
 
 
 def qualified_name(obj: object) -> tuple[str, str]:
-    """Return the module and the qualified name that ``obj`` says it has, ``""`` for none; runs no code of its class."""
+    """Return the module and the qualified name that ``obj`` says it has, ``""`` for none; runs no code of its class.
+
+    Example:
+        >>> import collections
+        >>> from patchcore.plugin import qualified_name
+        >>> qualified_name(collections.Counter.update)
+        ('collections', 'Counter.update')
+    """
     if type(obj) is MethodType:
         obj = obj.__func__
     if type(obj) is FunctionType:
@@ -120,12 +140,26 @@ def _plain_attribute(obj: object, name: str) -> Any:
 
 
 def is_class(obj: object) -> bool:
-    """Tell whether ``obj`` is a class by its type alone: a proxy or lazy module is not asked for ``__class__``."""
+    """Tell whether ``obj`` is a class by its type alone: a proxy or lazy module is not asked for ``__class__``.
+
+    Example:
+        >>> from patchcore.plugin import is_class
+        >>> is_class(int), is_class(3)
+        (True, False)
+    """
     return issubclass(type(obj), type)
 
 
 def closed_over(function: FunctionType) -> Iterator[Any]:
-    """Yield the values of the free variables of ``function``, except those that have no value yet."""
+    """Yield the values of the free variables of ``function``, except those that have no value yet.
+
+    Example:
+        >>> from patchcore.plugin import closed_over
+        >>> def shop(price):
+        ...     return lambda: price
+        >>> list(closed_over(shop(3)))
+        [3]
+    """
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
@@ -171,7 +205,14 @@ def is_lazy(module: object) -> bool:
 
 
 def is_initializing(module: object) -> bool:
-    """Tell whether the body of ``module`` has not run to its end: it is being imported, or loaded lazily later."""
+    """Tell whether the body of ``module`` has not run to its end: it is being imported, or loaded lazily later.
+
+    Example:
+        >>> import statistics
+        >>> from patchcore.plugin import is_initializing
+        >>> is_initializing(statistics)
+        False
+    """
     if is_lazy(module):
         return True
     space = module.__dict__ if type(module) is ModuleType else namespace(module) or {}
@@ -179,7 +220,14 @@ def is_initializing(module: object) -> bool:
 
 
 def executed_module(name: str) -> Optional[ModuleType]:
-    """Return module ``name`` when it was imported and its body has run to the end, else ``None``."""
+    """Return module ``name`` when it was imported and its body has run to the end, else ``None``.
+
+    Example:
+        >>> import statistics
+        >>> from patchcore.plugin import executed_module
+        >>> executed_module("statistics") is statistics
+        True
+    """
     module = sys.modules.get(name)
     if module is None or is_initializing(module):
         return None
@@ -192,6 +240,11 @@ def find_module(name: str) -> bool:
     Walks ``sys.meta_path`` from the top-level package down the packages' search locations; for a parent that is already
     imported, its own ``__path__`` counts. A blocked import (``sys.modules[name] = None``) is not found, nor are its
     submodules. Stubs are not found either: no patch may match because of a stub.
+
+    Example:
+        >>> from patchcore.plugin import find_module
+        >>> find_module("statistics"), find_module("no_such_module")
+        (True, False)
     """
     return found_spec(name) is not None if name not in sys.modules else _is_real(sys.modules[name])
 
@@ -214,7 +267,13 @@ def is_stub(name: str) -> bool:
 
 
 def module_file(name: str) -> Optional[str]:
-    """Return the file that module ``name`` is or would be imported from, ``None`` for none; imports nothing."""
+    """Return the file that module ``name`` is or would be imported from, ``None`` for none; imports nothing.
+
+    Example:
+        >>> from patchcore.plugin import module_file
+        >>> module_file("statistics").endswith("statistics.py")
+        True
+    """
     module = sys.modules.get(name)
     spec = _find_spec(name) if module is None else (namespace(module) or {}).get("__spec__")
     return spec.origin if spec is not None and spec.has_location else None
@@ -226,6 +285,11 @@ def missing_ancestor(name: str, found: Optional[set[str]] = None) -> Optional[st
     Args:
         name: of a module.
         found: modules that were found already; those that are found now are added.
+
+    Example:
+        >>> from patchcore.plugin import missing_ancestor
+        >>> missing_ancestor("collections.shop.tea")
+        'collections.shop'
     """
     found = set() if found is None else found
     for ancestor in lineage(name):
@@ -244,7 +308,13 @@ def submodule_names(package: str) -> list[str]:
 
 
 def lineage(name: str) -> Iterator[str]:
-    """Return the full names of the packages around a module, the outermost first, and its own."""
+    """Return the full names of the packages around a module, the outermost first, and its own.
+
+    Example:
+        >>> from patchcore.plugin import lineage
+        >>> list(lineage("shop.prices.tea"))
+        ['shop', 'shop.prices', 'shop.prices.tea']
+    """
     parts = name.split(".")
     return (".".join(parts[: i + 1]) for i in range(len(parts)))
 
@@ -288,6 +358,11 @@ def ask_finders(name: str, path: Any, target: Any = None, *, but: object = None)
         path: where modules of its package are looked for, ``None`` for a top-level module.
         target: the module that is reloaded, if any.
         but: a finder that is not asked.
+
+    Example:
+        >>> from patchcore.plugin import ask_finders
+        >>> ask_finders("statistics", None).name
+        'statistics'
     """
     for finder in list(sys.meta_path):
         find_spec = getattr(finder, "find_spec", None) if finder is not but else None

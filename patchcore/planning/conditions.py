@@ -44,6 +44,12 @@ class Environment:
     """The installed distributions and modules; each is looked up once for a whole plan.
 
     Any distribution that provides an import package meets its requirement: mmcv, mmcv-full and mmcv-lite meet ``mmcv``.
+
+    Example:
+        >>> from patchcore.plugin import Environment
+        >>> environment = Environment()
+        >>> environment.unmet("shop>=2")
+        'requires shop>=2, shop is not installed'
     """
 
     def __init__(self) -> None:

@@ -39,7 +39,13 @@ def headers(distribution: Distribution) -> dict[str, str]:
 
 
 def version_of(name: str) -> Optional[str]:
-    """Return the version of distribution ``name``, ``None`` where there is none or it is broken."""
+    """Return the version of distribution ``name``, ``None`` where there is none or it is broken.
+
+    Example:
+        >>> from patchcore.plugin import version_of
+        >>> version_of("no-such-distribution") is None
+        True
+    """
     from patchcore.stdlib import metadata
 
     try:
@@ -49,7 +55,14 @@ def version_of(name: str) -> Optional[str]:
 
 
 def version_of_provider(package: str) -> Optional[str]:
-    """Return the version of the distribution that provides import package ``package``, the first on the path."""
+    """Return the version of the distribution that provides import package ``package``, the first on the path.
+
+    Example:
+        >>> import importlib.metadata
+        >>> from patchcore.plugin import version_of_provider
+        >>> version_of_provider("pluggy") == importlib.metadata.version("pluggy")
+        True
+    """
     from patchcore.stdlib import metadata
 
     try:

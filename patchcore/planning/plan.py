@@ -22,7 +22,15 @@ __all__ = ["Candidate", "Context", "Plan", "PlannedPatch", "continue_plan", "cov
 
 
 class Candidate(NamedTuple):
-    """A patch that a plugin contributed."""
+    """A patch that a plugin contributed.
+
+    Example:
+        >>> import patchcore as pc
+        >>> from patchcore.plugin import Candidate, Provenance
+        >>> patch = pc.Patch("shop.price", changes=pc.Replace("shop:price", len))
+        >>> pc.Patcher([Candidate(patch, Provenance("shop"))]).plan()["shop.price"].provenance.plugin
+        'shop'
+    """
 
     patch: Patch
     provenance: Provenance
@@ -41,6 +49,13 @@ class PlannedPatch(NamedTuple):
         rival: of a conflict, the patch that is applied instead.
         chosen_as: the name by which that setting means it.
         vetoed: true if a plugin has vetoed it.
+
+    Example:
+        >>> import patchcore as pc
+        >>> patch = pc.Patch("demo.mean", changes=pc.Replace("statistics:mean", min))
+        >>> entry = pc.Patcher([patch]).plan()["demo.mean"]
+        >>> entry.verdict, [str(target) for target in entry.targets]
+        ('apply', ['statistics:mean'])
     """
 
     patch: Patch
@@ -283,6 +298,13 @@ def select_patches(name: str, candidates: Iterable[Candidate]) -> list[Candidate
 
     Raises:
         UnknownName: it means none of them; the message has the nearest name.
+
+    Example:
+        >>> import patchcore as pc
+        >>> from patchcore.plugin import Candidate, Provenance, select_patches
+        >>> patch = pc.Patch("shop.price", legacy_names="price", changes=pc.Replace("shop:price", len))
+        >>> [found.patch.name for found in select_patches("price", [Candidate(patch, Provenance("shop"))])]
+        ['shop.price']
     """
     return _match(name, list(candidates))[1]
 

@@ -25,6 +25,11 @@ class Provenance(NamedTuple):
         value: the object reference of the entry point, ``package.module[:object]``.
         file: source file of the plugin, once it is loaded.
         group: its entry-point group, empty for local code. Built-in plugins have one, and no distribution.
+
+    Example:
+        >>> from patchcore.plugin import Provenance
+        >>> str(Provenance("shop", "shop-npu-patches", "1.2"))
+        'plugin shop, shop-npu-patches 1.2'
     """
 
     plugin: str

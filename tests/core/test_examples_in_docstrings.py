@@ -10,8 +10,11 @@ import pkgutil
 import pytest
 
 import patchcore
+from patchcore import plugin
 
-EXPORTED = {name: getattr(patchcore, name) for name in patchcore.__all__}
+EXPORTED = {
+    f"{module.__name__}.{name}": getattr(module, name) for module in (patchcore, plugin) for name in module.__all__
+}
 PUBLIC = [name for name, value in EXPORTED.items() if inspect.isroutine(value) or inspect.isclass(value)]
 
 

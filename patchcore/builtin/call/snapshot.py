@@ -44,6 +44,15 @@ class Snapshot:
     Args:
         roots: names of the packages.
         tables: names of attributes in which registries keep their entries.
+
+    Example:
+        >>> import string
+        >>> from patchcore.plugin import Snapshot
+        >>> snapshot = Snapshot("string")
+        >>> string.price = 3
+        >>> [str(edit.target) for edit in snapshot.edits()]
+        ['string:price']
+        >>> del string.price
     """
 
     def __init__(self, *roots: str, tables: Sequence[str] = ()) -> None:

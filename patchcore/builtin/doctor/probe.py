@@ -60,7 +60,13 @@ PYTHON = sys.executable
 
 
 def probe_process() -> ProbeResult:
-    """Return the summary of this process's patches and the digest of its manifest; ``None`` outside a run."""
+    """Return the summary of this process's patches and the digest of its manifest; ``None`` outside a run.
+
+    Example:
+        >>> from patchcore.plugin import probe_process
+        >>> print(probe_process())  # outside a run
+        None
+    """
     if not patchcore_startup.activate():
         return None
     from patchcore.builtin.run.activation import active
@@ -79,6 +85,16 @@ class Probe(NamedTuple):
         kind: its name in the output.
         start: starts one; returns the result of :func:`probe_process` in it.
         unreachable: why patchcore cannot reach such a process, with the remedy; empty if it can.
+
+    Example:
+        >>> import patchcore as pc
+        >>> from patchcore.plugin import Probe, probe_python
+        >>> class Plugin:
+        ...     @pc.hookimpl
+        ...     def child_probes(self):
+        ...         return [Probe("python -E", lambda: probe_python("-E"))]
+        >>> Plugin().child_probes()[0].kind
+        'python -E'
     """
 
     kind: str
@@ -142,6 +158,11 @@ def probe_python(*arguments: str, environment: Optional[Mapping[str, str]] = Non
     Args:
         arguments: of this Python, in front of the code to run.
         environment: its variables; those of this process by default.
+
+    Example:
+        >>> from patchcore.plugin import probe_python
+        >>> print(probe_python())  # outside a run
+        None
     """
     command = [PYTHON, *arguments, "-c", _CODE]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, timeout=PROBE_TIMEOUT, check=True)

@@ -47,6 +47,17 @@ def need_jinja(command: str) -> None:
 
     Raises:
         SettingsError: Jinja2 is not installed; the message has the line that installs it.
+
+    Example:
+        >>> from patchcore import SettingsError
+        >>> from patchcore.plugin import need_jinja
+        >>> try:
+        ...     need_jinja("patchcore prices --html")
+        ... except SettingsError:
+        ...     print("Jinja2 is not installed")
+        ... else:
+        ...     print("pages can be made")
+        p...
     """
     if not find_module("jinja2"):
         raise SettingsError(f"{command} needs Jinja2, which is not installed: {install_command('patchcore[html]')}")

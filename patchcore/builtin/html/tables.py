@@ -17,6 +17,11 @@ class TextTable(NamedTuple):
         title: of its section.
         columns: headings.
         rows: as many texts each as there are columns; the first names the row. A text may have several lines.
+
+    Example:
+        >>> from patchcore.plugin import TextTable
+        >>> TextTable("Prices", ("Goods", "Price"), [("tea", "3")]).columns
+        ('Goods', 'Price')
     """
 
     title: str
@@ -38,6 +43,13 @@ class TablesPage(NamedTuple):
         next_commands: the commands to try next.
         kinds: texts that stand out where they are a whole cell, with a status whose colour they get: ``applied``,
             ``pending``, ``failed``, ``skipped``.
+
+    Example:
+        >>> from patchcore.plugin import TablesPage, TextTable
+        >>> table = TextTable("Prices", ("Goods", "Price"), [("tea", "3")])
+        >>> page = TablesPage("patchcore prices", "Prices", "1 price", good=True, tables=[table])
+        >>> page.summary
+        '1 price'
     """
 
     command: str

@@ -118,6 +118,14 @@ class StubModule(ModuleType):
         name: of the module.
         origin: of the change that makes it.
         attributes: names that have a value of their own, ``__version__`` among them.
+
+    Example:
+        >>> import patchcore as pc
+        >>> from patchcore.plugin import StubModule
+        >>> with pc.Patcher([pc.Patch("demo.stub", changes=pc.StubImport("fast_attention"))]):
+        ...     import fast_attention
+        ...     isinstance(fast_attention, StubModule)
+        True
     """
 
     def __init__(self, name: str, origin: StubOrigin, attributes: Mapping[str, Any]) -> None:

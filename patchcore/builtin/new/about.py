@@ -28,6 +28,11 @@ class PluginMetadata(NamedTuple):
         license: an SPDX expression.
         author, email: of whoever makes it, empty if git knows none.
         source: the address of the repository, empty if it has none.
+
+    Example:
+        >>> from patchcore.plugin import PluginMetadata
+        >>> PluginMetadata(author="Ann").license
+        'Apache-2.0'
     """
 
     license: str = DEFAULT_LICENSE

@@ -27,6 +27,11 @@ class PluginNames(NamedTuple):
         distribution: for pip, ``bevformer-npu-patches``.
         package: for ``import``, ``bevformer_npu_patches``.
         plugin: its entry point, and the first part of the names of its patches: ``bevformer``.
+
+    Example:
+        >>> from patchcore.plugin import PluginNames
+        >>> PluginNames.derive("shop-npu-patches")
+        PluginNames(distribution='shop-npu-patches', package='shop_npu_patches', plugin='shop')
     """
 
     distribution: str

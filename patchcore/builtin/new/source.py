@@ -15,6 +15,11 @@ class TitledRows(NamedTuple):
         title: printed first.
         columns: headings.
         rows: as many texts each as there are columns.
+
+    Example:
+        >>> from patchcore.plugin import TitledRows
+        >>> TitledRows("Prices", ("GOODS", "PRICE"), [("tea", "3")]).title
+        'Prices'
     """
 
     title: str
@@ -30,6 +35,11 @@ class PluginSource(NamedTuple):
         told: tables and lines that the command prints about the file, in order.
         needs: the distributions that the plugin depends on besides patchcore: the line that installs it names those
             that are missing.
+
+    Example:
+        >>> from patchcore.plugin import PluginSource
+        >>> PluginSource({"shop_npu/plugin.py": "import patchcore"}, needs=["torch"]).needs
+        ['torch']
     """
 
     files: Mapping[str, str]

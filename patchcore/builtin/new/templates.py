@@ -158,6 +158,12 @@ def render_pyproject(
         about: author, licence and source.
         dependencies: requirements besides patchcore.
         has_copy: whether the package has a ``replacements.py`` that is neither formatted nor checked.
+
+    Example:
+        >>> from patchcore.plugin import PluginMetadata, PluginNames, render_pyproject
+        >>> text = render_pyproject(PluginNames.derive("shop-npu-patches"), "Patches of shop", PluginMetadata())
+        >>> 'name = "shop-npu-patches"' in text
+        True
     """
     listed = ", ".join(f'"{dependency}"' for dependency in (f"patchcore>={__version__}", *dependencies))
     exclusion, unchecked = (_EXCLUDED, _UNCHECKED) if has_copy else ("", "")
@@ -173,7 +179,13 @@ def render_pyproject(
 
 
 def render_package(names: PluginNames) -> str:
-    """Return the package's ``__init__.py``."""
+    """Return the package's ``__init__.py``.
+
+    Example:
+        >>> from patchcore.plugin import PluginNames, render_package
+        >>> "shop" in render_package(PluginNames.derive("shop-npu-patches"))
+        True
+    """
     return _PACKAGE.format(plugin=names.plugin)
 
 

@@ -30,7 +30,19 @@ logger = logging.getLogger("patchcore")
 
 
 class RunError(PatchError):
-    """Ends a program of a run; a user reads its message alone, without a trace."""
+    """Ends a program of a run; a user reads its message alone, without a trace.
+
+    Example:
+        >>> import patchcore as pc
+        >>> from patchcore.plugin import RunError
+        >>> class Plugin:
+        ...     @pc.hookimpl
+        ...     def start_process(self, patcher, session):
+        ...         raise RunError("shop: there are no prices")
+        >>> Plugin().start_process(None, None)
+        Traceback (most recent call last):
+        patchcore.builtin.run.activation.RunError: shop: there are no prices
+    """
 
 
 class Activation(NamedTuple):

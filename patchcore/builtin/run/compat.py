@@ -25,6 +25,11 @@ class Compat(NamedTuple):
         modules: the top-level modules that such programs import.
         take_part: called in each process of a run with its Patcher, before that is applied: lets the program find the
             interface.
+
+    Example:
+        >>> from patchcore.plugin import Compat
+        >>> Compat("old_shop", ["old_shop_patcher"], take_part=lambda patcher: None).modules
+        ['old_shop_patcher']
     """
 
     name: str

@@ -56,6 +56,15 @@ class ProcessReport:
         session: the run.
         patcher: applied.
         role: of this process in the run.
+
+    Example:
+        A hook gets it, and writes the report again after it has noted an event:
+
+        >>> import patchcore as pc
+        >>> class Plugin:
+        ...     @pc.hookimpl
+        ...     def process_patched(self, patcher, report):
+        ...         report.write()
     """
 
     def __init__(self, session: Session, patcher: Patcher, role: str) -> None:

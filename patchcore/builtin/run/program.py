@@ -66,6 +66,11 @@ def find_command(name: str, arguments: Sequence[str], *, as_module: bool) -> Com
 
     Raises:
         SettingsError: there is none; the message has the command to write instead.
+
+    Example:
+        >>> from patchcore.plugin import find_command
+        >>> find_command("shop.train", ["--epochs", "2"], as_module=True).arguments[-4:]
+        ('-m', 'shop.train', '--epochs', '2')
     """
     if as_module:
         if name.endswith(".py"):

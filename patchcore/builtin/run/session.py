@@ -52,6 +52,16 @@ class Session(NamedTuple):
         plugins: the plugins that the launcher has loaded.
         libraries: the top-level modules that patches are for, and that they need.
         problems: the problems of plugins that the launcher has shown.
+
+    Example:
+        >>> import patchcore as pc
+        >>> from patchcore.plugin import Session
+        >>> class Plugin:
+        ...     @pc.hookimpl
+        ...     def start_process(self, patcher, session):
+        ...         print(f"run {session.run}")
+        >>> Plugin().start_process(None, Session("3f2a", 4711, pc.Settings()))
+        run 3f2a
     """
 
     run: str

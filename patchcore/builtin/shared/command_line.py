@@ -87,6 +87,11 @@ def print_problems(patcher: Patcher, messages: Iterable[str] = ()) -> None:
     Args:
         patcher: with the plugins.
         messages: other errors that the command shows, which may be about missing modules, too.
+
+    Example:
+        >>> import patchcore as pc
+        >>> from patchcore.plugin import print_problems
+        >>> print_problems(pc.Patcher())  # no plugin failed
     """
     for problem in patcher.plugins.problems:
         print_error(str(problem))

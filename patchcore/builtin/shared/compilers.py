@@ -20,7 +20,17 @@ _SHOWN_LINES = 40
 
 
 class CompilerError(PatchcoreError):
-    """There is no compiler, it failed, or a variable about it is wrong."""
+    """There is no compiler, it failed, or a variable about it is wrong.
+
+    Example:
+        >>> import sys
+        >>> from patchcore.plugin import CompilerError, run_compiler
+        >>> try:
+        ...     run_compiler([sys.executable, "-c", "raise SystemExit(1)"])
+        ... except CompilerError:
+        ...     print("it failed")
+        it failed
+    """
 
 
 def find_compiler(
@@ -86,6 +96,11 @@ def run_compiler(command: Sequence[str]) -> None:
 
     Raises:
         CompilerError: it fails; the message has the command and the first lines that it printed.
+
+    Example:
+        >>> import sys
+        >>> from patchcore.plugin import run_compiler
+        >>> run_compiler([sys.executable, "-c", "pass"])
     """
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -26,6 +26,12 @@ class UntrustedPath(PermissionError):
     Args:
         reason: the folder and its fault.
         remedy: the command that mends it, if there is one.
+
+    Example:
+        >>> from patchcore.plugin import UntrustedPath
+        >>> raise UntrustedPath("others may enter /srv/shop", "chmod 700 /srv/shop")
+        Traceback (most recent call last):
+        patchcore.builtin.shared.files.UntrustedPath: others may enter /srv/shop; change that: chmod 700 /srv/shop
     """
 
     def __init__(self, reason: str, remedy: str = "") -> None:
@@ -40,6 +46,15 @@ def write_whole(path: Path, content: Union[str, bytes]) -> None:
 
     Raises:
         OSError: it cannot be written, or it is a folder, a device or a pipe; nothing is left behind.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from patchcore.plugin import write_whole
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_whole(Path(folder, "prices"), "tea 3")
+        ...     Path(folder, "prices").read_text()
+        'tea 3'
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     mode = _mode_to_keep(path)
@@ -67,6 +82,15 @@ def append_text(path: Path, content: str, *, new: bool) -> None:
 
     Raises:
         OSError: it cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from patchcore.plugin import append_text
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     append_text(Path(folder, "prices"), "tea 3", new=True)
+        ...     Path(folder, "prices").read_text()
+        'tea 3'
     """
     descriptor = os.open(path, _FLAGS | (os.O_CREAT | os.O_EXCL if new else os.O_APPEND), 0o666)
     with os.fdopen(descriptor, "wb") as file:
@@ -81,6 +105,13 @@ def user_cache(environ: Optional[Mapping[str, str]] = None) -> Path:
 
     Raises:
         RuntimeError: this user has no home.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from patchcore.plugin import user_cache
+        >>> home = Path.home()
+        >>> user_cache({"XDG_CACHE_HOME": str(home / "caches")}) == home / "caches"
+        True
     """
     named = (os.environ if environ is None else environ).get("XDG_CACHE_HOME")
     return Path(named) if named and os.path.isabs(named) else Path("~/.cache").expanduser()
@@ -92,6 +123,14 @@ def private_folder(folder: Path) -> Path:
     Raises:
         UntrustedPath: see :func:`refuse_shared`.
         OSError: it cannot be made.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from patchcore.plugin import private_folder
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     private_folder(Path(folder, "code")).name
+        'code'
     """
     real = Path(os.path.realpath(folder))
     real.mkdir(0o700, parents=True, exist_ok=True)
@@ -107,6 +146,14 @@ def refuse_shared(folder: Path) -> Path:
     Raises:
         UntrustedPath: others can enter it.
         OSError: its permissions cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from patchcore.plugin import refuse_shared
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     refuse_shared(Path(folder, "code")).name
+        'code'
     """
     real = Path(os.path.realpath(folder))
     if hasattr(os, "geteuid"):  # not on Windows, whose caches are in the user's profile

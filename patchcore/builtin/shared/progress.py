@@ -65,6 +65,11 @@ def progress(what: str, steps: int) -> Iterator[Progress]:
     Args:
         what: the text for the first step.
         steps: how many there are.
+
+    Example:
+        >>> from patchcore.plugin import progress
+        >>> with progress("reading prices", steps=3) as bar:
+        ...     bar.describe("reading the price of tea")
     """
     if not sys.stderr.isatty():
         yield Progress()

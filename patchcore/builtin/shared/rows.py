@@ -60,6 +60,14 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         title: printed first.
         columns: headings.
         rows: as many texts each as there are columns; a text may have several lines.
+
+    Example:
+        >>> from patchcore.plugin import print_table
+        >>> print_table("Prices", ("GOODS", "PRICE"), [("tea", "3"), ("coffee", "4")])
+        Prices
+        GOODS   PRICE
+        tea     3
+        coffee  4
     """
     title, cells = printable(title), [[printable(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
@@ -77,6 +85,11 @@ def print_text(text: str, *, style: str = "", indent: int = 0) -> None:
         text: one line.
         style: of rich, for a terminal.
         indent: spaces in front of the second line and those after it.
+
+    Example:
+        >>> from patchcore.plugin import print_text
+        >>> print_text("3 prices")
+        3 prices
     """
     if sys.stdout.isatty():
         first, *rest = _wrapped(printable(text), _width(), indent) or [""]

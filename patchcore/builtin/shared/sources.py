@@ -18,6 +18,12 @@ def parse_source(source: Union[str, bytes], name: str = "<unknown>") -> ast.Modu
 
     Raises:
         SyntaxError, ValueError, RecursionError: see :func:`ast.parse`.
+
+    Example:
+        >>> import ast
+        >>> from patchcore.plugin import parse_source
+        >>> ast.unparse(parse_source("price=3"))
+        'price = 3'
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -58,6 +58,14 @@ class Execution:
         cast: the dtypes through which floating-point tensors and modules go in turn: ``("float16", "float32")`` for the
             numbers of the one computed with in the other.
         seed: of the random weights by which several results are summed up before they are differentiated.
+
+    Example:
+        >>> from patchcore import Case
+        >>> from patchcore.plugin import Execution
+        >>> execution = Execution(Case(sum, [[1, 2]]))
+        >>> execution.forward()
+        >>> execution.outcome()
+        {'result': 3}
     """
 
     def __init__(
@@ -90,7 +98,14 @@ class Execution:
 
 
 class Framework:
-    """Makes calls and compares their results; this one knows the CPU and the values of Python."""
+    """Makes calls and compares their results; this one knows the CPU and the values of Python.
+
+    Example:
+        >>> from patchcore import Case
+        >>> from patchcore.plugin import Framework
+        >>> Framework().run(Case(sum, [[1, 2]]))
+        {'result': 3}
+    """
 
     def default_device(self) -> str:
         """Return the device that is verified where the user names none."""
@@ -176,7 +191,13 @@ class Framework:
 
 
 def flatten_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the innermost values of nested sequences and mappings by name: ``result[0]``, ``result['loss']``."""
+    """Yield the innermost values of nested sequences and mappings by name: ``result[0]``, ``result['loss']``.
+
+    Example:
+        >>> from patchcore.plugin import flatten_values
+        >>> dict(flatten_values("result", {"loss": [1, 2]}))
+        {"result['loss'][0]": 1, "result['loss'][1]": 2}
+    """
     if isinstance(value, (tuple, list)):
         for index, item in enumerate(value):
             yield from flatten_values(f"{name}[{index}]", item)
@@ -194,6 +215,11 @@ def judge_difference(distance: float, largest: float, rtol: float) -> tuple[floa
         distance: the largest difference.
         largest: the largest absolute value expected.
         rtol: see :meth:`Framework.compare`.
+
+    Example:
+        >>> from patchcore.plugin import judge_difference
+        >>> judge_difference(0.5, 10.0, rtol=0.1)
+        (0.05, '')
     """
     if distance == 0.0:
         return 0.0, ""

@@ -151,6 +151,17 @@ def verify(
 
     Raises:
         PatchcoreError: patches are in force, so that there is no original to compare with.
+
+    Example:
+        >>> import statistics
+        >>> import patchcore as pc
+        >>> from patchcore.plugin import verify
+        >>> def numbers(rng):
+        ...     return pc.Case(statistics.mean, [[1.0, 3.0]])
+        >>> mean = pc.Replace("statistics:mean", max)
+        >>> patch = pc.Patch("demo.mean", changes=mean, checks=pc.Check(numbers, rtol=1e-9))
+        >>> [(result.status, result.message) for result in verify([patch], rounds=1)]
+        [('differs', '...')]
     """
     framework = framework or framework_of(Plugins(discover=False))
     device = framework.default_device() if device is None else device
