@@ -28,7 +28,7 @@ def logger() -> Logger:
 
 
 def is_shown() -> bool:
-    """Return true if the program has decided on the warnings of patchcore: it has configured a handler or a level."""
+    """True if the program has decided on the warnings of patchcore: it has configured a handler or a level."""
     ours = logger()  # which has one handler, that does nothing
     above = ours.parent.handlers if ours.parent is not None and ours.propagate else []
     return len(ours.handlers) > 1 or not ours.propagate or bool(above) or not ours.isEnabledFor(_WARNING)

@@ -187,7 +187,7 @@ class Plugins:
         return [*self.support.values(), *self.provenances.values()]
 
     def implements(self, hook: str) -> bool:
-        """Return true if a plugin implements ``hook``; otherwise the caller need not prepare its arguments.
+        """True if a plugin implements ``hook``; otherwise the caller need not prepare its arguments.
 
         The hook may be of a plugin that is not loaded.
         """

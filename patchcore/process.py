@@ -190,7 +190,7 @@ def end_imports() -> None:
 
 
 def _is_used(name: str) -> bool:
-    """Return True if patchcore or one of its plugins may import module ``name``."""
+    """True if patchcore or one of its plugins may import module ``name``."""
     root = name.partition(".")[0]
     own = root in (*OWN, "packaging", "pluggy") or not PLUGIN_MODULES.isdisjoint((root, name))
     return own or root in _STANDARD or name in LATER.values()

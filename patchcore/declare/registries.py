@@ -37,5 +37,5 @@ def find_table(registry: Any, tables: Iterable[str]) -> Optional[tuple[str, dict
 
 
 def is_entry(name: str, tables: Iterable[str]) -> bool:
-    """Return true if the name of a slot contains the attribute of a registry, as in ``lib:MODELS._entries['Net']``."""
+    """True if the name of a slot contains the attribute of a registry, as in ``lib:MODELS._entries['Net']``."""
     return any(f".{table}[" in name for table in tables)

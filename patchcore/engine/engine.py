@@ -213,7 +213,7 @@ class Engine:
         self._sweep_missed()
 
     def _follow_lazy(self, application: Application, state: ChangeState, module: ModuleType) -> bool:
-        """Return true if the target is a name that its module provides lazily; wait for the module that defines it."""
+        """True if the target is a name that its module provides lazily; wait for the module that defines it."""
         first = state.target.path[0] if state.target.path and isinstance(state.change, SlotChange) else None
         if type(first) is not str or first in (namespace(module) or {}):
             return False
@@ -477,7 +477,7 @@ class Engine:
         raise TargetNotFound(f"{parent} has no module {missing!r}{did_you_mean(missing, submodule_names(parent))}")
 
     def defers(self, application: Application, state: ChangeState) -> bool:
-        """Return True if the replacement's module is still being imported; subscribe to the end of that import.
+        """True if the replacement's module is still being imported; subscribe to the end of that import.
 
         That module may import the target's library itself, before the statement that defines the replacement.
         """

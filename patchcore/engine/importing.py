@@ -78,7 +78,7 @@ class Compiler(Protocol):
     """Gives the code of modules that Python's own loader reads from a source file."""
 
     def concerns(self, name: str, file: str) -> bool:
-        """Return true if :meth:`code_of` is to be called for module ``name``; called for each module that is found."""
+        """True if :meth:`code_of` is to be called for module ``name``; called for each module that is found."""
 
     def code_of(self, name: str, loader: SourceFileLoader, *, alone: bool) -> tuple[CodeType, Mapping[str, Any]]:
         """Return the code to run as the body of module ``name``, and the names to put in the module before that.
@@ -316,7 +316,7 @@ def _without(table: Mapping[str, tuple[_T, ...]], key: str, value: _T) -> dict[s
 
 
 def compiles_as_python_does(loader: Any) -> bool:
-    """Return true if ``loader`` reads a source file and compiles it just as Python does.
+    """True if ``loader`` reads a source file and compiles it just as Python does.
 
     Import hooks that compile in their own way (pytest, typeguard, beartype) override one of the methods.
     """

@@ -292,7 +292,7 @@ class Journal:
         return self._followed.get(slot.identity)
 
     def looks_after(self, slot: Slot) -> bool:
-        """Tell whether ``slot`` is patched, or follows one that is."""
+        """Return whether ``slot`` is patched, or follows one that is."""
         return slot.identity in self._records or self.wrote(slot, slot.read())
 
     def push(self, slot: Slot, layer: Layer) -> Record:

@@ -81,7 +81,7 @@ class Move(NamedTuple):
         return self.home and self.now is not ABSENT
 
     def goes_on(self, record: Optional[Record]) -> bool:
-        """Return True if followers of ``record`` must now follow this move, because their alias was patched."""
+        """True if followers of ``record`` must now follow this move, because their alias was patched."""
         return record is not None and record is self.source and record is not self.record
 
 
@@ -474,7 +474,7 @@ def _keepers(moves: Moves) -> Iterator[Any]:
 
 
 def _may_follow(slot: Slot, tables: Iterable[str]) -> bool:
-    """Tell whether :func:`references.find_references` may find ``slot``."""
+    """Return whether :func:`references.find_references` may find ``slot``."""
     if isinstance(slot, ItemSlot):
         return isinstance(slot, EntrySlot) or is_entry(slot.name, tables)
     return isinstance(slot, (NamespaceSlot, ClassSlot)) and issubclass(type(slot.owner), (ModuleType, type))
@@ -498,7 +498,7 @@ def _is_kept(slot: Slot, held: Any, record: Record) -> bool:
 
 
 def _is_base(slot: Slot, held: Any) -> bool:
-    """Tell whether ``slot`` is a name of the class ``held`` in a module with classes that derive from it.
+    """Return whether ``slot`` is a name of the class ``held`` in a module with classes that derive from it.
 
     ``Base.__init__(self)`` and ``super(Base, self)`` in such a class need ``held``, and not its replacement.
     """

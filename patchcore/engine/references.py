@@ -51,7 +51,7 @@ __all__ = [
 
 
 def is_home(target: Target, original: Any) -> bool:
-    """Return True if ``target`` is where the object is defined, or a name of it in a package around that module.
+    """True if ``target`` is where the object is defined, or a name of it in a package around that module.
 
     It does where the object was defined and in the packages around that (``mmcv.ops:roi_align`` for
     ``mmcv.ops.roi_align:roi_align``); an object whose own name leads nowhere is at home everywhere. Patching
@@ -141,7 +141,7 @@ class _Search:
         self._plain_in_class = set(map(id, (FunctionType, property, classmethod, str, type(None))))
 
     def is_complete(self) -> bool:
-        """Tell whether all references are accounted for; counts them only if more were found since the last time."""
+        """Return whether all references are accounted for; counts them only if more were found since the last time."""
         before, self._counted = self._counted, len(self._found)
         return before != self._counted and not self._unaccounted
 
@@ -333,7 +333,7 @@ def _given(value: Any) -> Sequence[Any]:
 
 
 def means(value: Any, function: FunctionType) -> bool:
-    """Return True if ``value`` is ``function``, or the copy of it that an earlier patch put under a kept name."""
+    """True if ``value`` is ``function``, or the copy of it that an earlier patch put under a kept name."""
     body = patched_body(function)
     is_copy = body is not None and type(value) is FunctionType and value.__code__ is body.original.__code__
     return value is function or is_copy

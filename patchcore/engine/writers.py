@@ -45,7 +45,7 @@ class Host(Protocol):
     rebinder: Rebinder
 
     def defers(self, application: Application, state: ChangeState) -> bool:
-        """Return true if the replacement's module is being imported right now, so that the change has to wait."""
+        """True if the replacement's module is being imported right now, so that the change has to wait."""
 
 
 #: Makes the writer of one kind of change for the :class:`~patchcore.engine.engine.Engine` of the process.

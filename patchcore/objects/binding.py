@@ -92,7 +92,7 @@ def find_named(module: str, qualname: str) -> Any:
 
 
 def has_identity(value: Any) -> bool:
-    """Tell whether two names that hold ``value`` hold it because one took it from the other.
+    """Return whether two names that hold ``value`` hold it because one took it from the other.
 
     True of functions, classes, modules and other callables; false of numbers, texts and the like, which Python shares.
     """
@@ -146,7 +146,7 @@ def named(value: Any, owner: type, name: str, *, mine: bool) -> Any:
 
 
 def _is_bound(value: Any) -> bool:
-    """Tell whether a class that holds ``value`` hands it the instance, as it does with a function, not a builtin."""
+    """Return whether a class that holds ``value`` hands it the instance, as it does with a function, not a builtin."""
     return hasattr(type(value), "__get__") and not issubclass(type(value), UNBOUND)
 
 

@@ -153,7 +153,7 @@ def patched_body(function: Any) -> Optional[Body]:
 
 
 def can_be_written(function: FunctionType) -> bool:
-    """Tell whether a body can be written for ``function``: all of its free variables can be named in a source."""
+    """Return whether a body can be written for ``function``: all of its free variables can be named in a source."""
     return all(name.isidentifier() for name in function.__code__.co_freevars)
 
 

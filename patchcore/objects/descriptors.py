@@ -99,7 +99,7 @@ def _slots(kind: type, base: type) -> list[str]:
 
 
 def goes_its_own_way(raw: Any) -> bool:
-    """Tell whether a class that holds ``raw`` leaves it to the ``__get__`` of ``raw``, of no kind that Python has."""
+    """Return whether a class that holds ``raw`` leaves it to the ``__get__`` of ``raw``, of no kind that Python has."""
     kind = type(raw)  # isinstance would wake a lazy module
     return hasattr(kind, "__get__") and not issubclass(kind, (type, *FORMS)) and kind not in _KNOWN
 

@@ -411,7 +411,7 @@ class _Parameters:
         return ", ".join([*parts, *star, f"{name}=None", *last])
 
     def are_taken_by(self, function: Any) -> bool:
-        """Tell whether ``function`` can be called with all of them, as far as its signature is known."""
+        """Return whether ``function`` can be called with all of them, as far as its signature is known."""
         if type(function) is FunctionType and not vars(function) and _Parameters(function).header == self.header:
             return True  # the usual case, and much faster than a signature
         texts = self.texts

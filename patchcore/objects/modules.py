@@ -140,7 +140,7 @@ def _plain_attribute(obj: object, name: str) -> Any:
 
 
 def is_class(obj: object) -> bool:
-    """Tell whether ``obj`` is a class by its type alone: a proxy or lazy module is not asked for ``__class__``.
+    """Return whether ``obj`` is a class by its type alone: a proxy or lazy module is not asked for ``__class__``.
 
     Example:
         >>> from patchcore.plugin import is_class
@@ -176,7 +176,7 @@ def attribute(obj: object, name: str, default: Any = None) -> Any:
 
 
 def passes_for(obj: object, kind: Union[type, tuple[type, ...]]) -> bool:
-    """Tell whether ``isinstance(obj, kind)``, a proxy of one included; false where the code of a proxy raises."""
+    """Return whether ``isinstance(obj, kind)``, a proxy of one included; false where the code of a proxy raises."""
     try:
         return isinstance(obj, kind)
     except Exception:
@@ -184,7 +184,7 @@ def passes_for(obj: object, kind: Union[type, tuple[type, ...]]) -> bool:
 
 
 def is_immutable(klass: type) -> bool:
-    """Tell whether ``klass`` is a type whose attributes cannot be set, like most of those that are written in C."""
+    """Return whether ``klass`` is a type whose attributes cannot be set, like most of those that are written in C."""
     flags: int = type.__dict__["__flags__"].__get__(klass)
     # Py_TPFLAGS_IMMUTABLETYPE; before Python 3.10, whatever lacks Py_TPFLAGS_HEAPTYPE
     return bool(flags & (1 << 8)) if sys.version_info >= (3, 10) else not flags & (1 << 9)
@@ -200,12 +200,12 @@ def mro_lookup(klass: type, key: str, *, skip_first: bool = False) -> Any:
 
 
 def is_lazy(module: object) -> bool:
-    """Tell whether ``importlib.util.LazyLoader`` has put off the execution of ``module``."""
+    """Return whether ``importlib.util.LazyLoader`` has put off the execution of ``module``."""
     return type(module) is _LazyModule
 
 
 def is_initializing(module: object) -> bool:
-    """Tell whether the body of ``module`` has not run to its end: it is being imported, or loaded lazily later.
+    """Return whether the body of ``module`` has not run to its end: it is being imported, or loaded lazily later.
 
     Example:
         >>> import statistics
@@ -260,7 +260,7 @@ def _is_real(module: Any) -> bool:
 
 
 def is_stub(name: str) -> bool:
-    """Tell whether importing module ``name`` gives a stub."""
+    """Return whether importing module ``name`` gives a stub."""
     module = sys.modules.get(name)
     spec = _find_spec(name) if name not in sys.modules else (namespace(module) or {}).get("__spec__")
     return isinstance(spec, StubSpec)

@@ -30,7 +30,7 @@ _CHECKED = frozenset(
 
 
 def is_special(key: str) -> bool:
-    """Tell whether ``key`` is the name of a special method, as far as its form says."""
+    """Return whether ``key`` is the name of a special method, as far as its form says."""
     return key.startswith("__") and key.endswith("__")
 
 

@@ -128,7 +128,7 @@ def exact(cls: type, key: str) -> Iterator[None]:
 
 
 def is_reversible(cls: type, key: str) -> bool:
-    """Tell whether ``cls.key`` can be written and taken back without a trace in the slots that this module knows."""
+    """Return whether ``cls.key`` can be written and taken back without a trace in the slots that this module knows."""
     return is_known or sys.implementation.name != "cpython" or key in class_namespace(cls)
 
 

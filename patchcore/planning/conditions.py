@@ -88,14 +88,14 @@ class Environment:
         return _APPLY if patch.when is None else _ask(patch.when)
 
     def is_missing(self, patch: Patch) -> bool:
-        """Return true if a requirement, module or library of ``patch`` is missing; its ``when`` is not called."""
+        """True if a requirement, module or library of ``patch`` is missing; its ``when`` is not called."""
         try:
             return self._missing(patch, {}) is not None
         except Exception:  # :meth:`judge` has made a failed verdict of it
             return False
 
     def has_libraries_of(self, patch: Patch) -> bool:
-        """Return true if the libraries that ``patch`` changes and requires are installed in the versions it is for.
+        """True if the libraries that ``patch`` changes and requires are installed in the versions it is for.
 
         Its other conditions, an NPU for example, are not checked.
         """

@@ -15,7 +15,12 @@ from patchcore import plugin
 EXPORTED = {
     f"{module.__name__}.{name}": getattr(module, name) for module in (patchcore, plugin) for name in module.__all__
 }
-PUBLIC = [name for name, value in EXPORTED.items() if inspect.isroutine(value) or inspect.isclass(value)]
+# dict[str, Any] is a class for inspect before Python 3.11.
+PUBLIC = [
+    name
+    for name, value in EXPORTED.items()
+    if inspect.isroutine(value) or (inspect.isclass(value) and not hasattr(value, "__origin__"))
+]
 
 
 def with_examples() -> list[doctest.DocTest]:

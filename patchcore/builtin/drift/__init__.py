@@ -24,7 +24,7 @@ __all__ = ["find_home", "refuse_run", "register_commands", "register_run_options
 
 
 def _may_have_drifted(candidates: Sequence[Candidate]) -> bool:
-    """Return true if a patch may have fingerprints, which are stored beside its plugin, or declares its end."""
+    """True if a patch may have fingerprints, which are stored beside its plugin, or declares its end."""
     return any(c.provenance.file or c.patch.remove_when or c.patch.upstream for c in candidates)
 
 

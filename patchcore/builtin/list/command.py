@@ -193,7 +193,7 @@ def _print_patches(patches: Sequence[Mapping[str, Any]], width: int, *, verbose:
 
 
 def _has(patch: Mapping[str, Any], text: str) -> bool:
-    """Return true if a patch has ``text`` somewhere; upper and lower case are the same."""
+    """True if a patch has ``text`` somewhere; upper and lower case are the same."""
     changes = (change["text"] for change in patch["changes"])
     places = (patch["name"], patch["summary"], *changes, *patch["requires"], *patch["legacy_names"])
     return any(text.lower() in place.lower() for place in places)

@@ -148,7 +148,7 @@ def _table(parts: Sequence[tuple[Process, Mapping[str, Any]]]) -> Table:
 
 
 def _is_flat(data: Any) -> bool:
-    """Return True if ``data`` is a list of dictionaries of texts and numbers."""
+    """True if ``data`` is a list of dictionaries of texts and numbers."""
     return (
         isinstance(data, list)
         and bool(data)

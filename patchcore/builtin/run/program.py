@@ -106,7 +106,7 @@ def _python(*arguments: str) -> Command:
 
 
 def _is_python(path: Path) -> bool:
-    """Tell whether ``path`` is for the interpreter.
+    """Return whether ``path`` is for the interpreter.
 
     By its ending; as a folder or archive with a main module; as a pipe; or as text without an ending that no other
     interpreter claims (``#!``) and that cannot be executed itself.

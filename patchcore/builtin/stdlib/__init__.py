@@ -21,7 +21,7 @@ _others: set[str] = set()
 
 
 def _change_standard_library(candidates: Sequence[Candidate]) -> bool:
-    """Return true if a patch may change a module of the standard library."""
+    """True if a patch may change a module of the standard library."""
     targets = [target for candidate in candidates for target in _targets(candidate.patch)]
     return _has_standard({(target.module or target.root).partition(".")[0] for target in targets})
 
