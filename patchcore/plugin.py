@@ -139,7 +139,7 @@ if TYPE_CHECKING:
     from patchcore.stderr import print_message as print_message
     from patchcore.stdlib import add_own as add_own
 
-#: What an author wants to do, and the names for that, each with its module.
+#: The tasks of an author, and the names for each, with their modules.
 TASKS = {
     "Declare a kind of change": {
         "patchcore.declare.changes": ("Change", "SlotChange", "resolve"),

@@ -83,7 +83,7 @@ class PatchRecord(NamedTuple):
         plugin, distribution, version: who contributes it; ``distribution`` is ``None`` for local code.
         changes: one record per change, in order.
         remarks: remarks of plugins, for example on targets that have changed since their fingerprints were recorded.
-        asked_for: false for a patch that is skipped and that nobody asked for, and for one whose failure is ignored;
+        asked_for: false for a patch that is skipped and that no user named, and for one whose failure is ignored;
             summaries do not count it.
 
     Example:
@@ -319,7 +319,7 @@ class Report(Declaration):
 
     def to_json(self) -> str:
         """Return the JSON view as text."""
-        from patchcore.stdlib import json  # for those who want it only
+        from patchcore.stdlib import json  # most programs do not need it
 
         return json.dumps(self.to_dict(), indent=2)
 

@@ -227,7 +227,7 @@ class Settings(NamedTuple):
             settings: the settings that the loaded plugins have.
 
         Raises:
-            SettingsError: a key is unknown (with the nearest one), or a value is impossible; the message says where.
+            SettingsError: a key is unknown, or a value is impossible; the message has the source and the nearest key.
         """
         known = {setting.key: setting for setting in settings}
         values = {key: setting.default for key, setting in known.items()}

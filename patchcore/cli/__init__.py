@@ -201,7 +201,7 @@ def build_parser(*, discover: bool) -> tuple[Parser, Any, Plugins]:
         plugins = Plugins(allowed=settings.plugins, discover=discover, commands=True)
         if discover:  # the settings of every plugin are known
             settings.complete(plugins.settings())
-    except PatchcoreError as error:  # help is wanted most when something is wrong
+    except PatchcoreError as error:  # help is most useful when something is wrong
         if discover:
             _complain(error, EXIT_USAGE)
         plugins = Plugins(discover=False, commands=True)

@@ -167,7 +167,7 @@ def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -
 
     Raises:
         UnknownName, SettingsError: an option or setting means nothing.
-        PluginError: a local patch module cannot be loaded; unlike installed plugins, these were asked for by name.
+        PluginError: a local patch module cannot be loaded; unlike installed plugins, the user named these.
 
     Example:
         >>> import argparse

@@ -124,7 +124,7 @@ class ChangeState:
 
         Args:
             unreachable: the places found to be so.
-            counted: whether to say how often the target was called.
+            counted: true to include the number of calls.
         """
         reason, missed = self.reason, self.missed if self.status == PENDING else ""
         if missed:
@@ -176,7 +176,7 @@ class Application:
         #: The modules with names that it keeps, ``Patch(keep=...)``.
         self.keeps = tuple(dict.fromkeys([Target.parse(name).module for name in patch.keep]))
         self.holders: list[Holder] = []
-        self.expects: list[str] = []  # the modules whose import it is told about
+        self.expects: list[str] = []  # the modules for whose import it is called
         self.ignored = False  # its failure is, by the policy
 
     @property

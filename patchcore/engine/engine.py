@@ -437,7 +437,7 @@ class Engine:
 
     @contextlib.contextmanager
     def telling(self, witness: ImportWitness) -> Iterator[None]:
-        """Tell ``witness`` of every module that is imported inside the block."""
+        """Call ``witness`` for every module that is imported inside the block."""
         try:
             self._witnesses.append(witness)
             yield
@@ -493,7 +493,7 @@ class Engine:
         return self._module(name) is None  # it has not ended meanwhile
 
     def fail(self, application: Application, state: Optional[ChangeState], error: Exception) -> bool:
-        """Undo the application and tell its holders; return False when it is not in force any more."""
+        """Undo the application and call its holders; return False if it was not in force any more."""
         with self._lock:
             if not application.in_force:
                 return False
@@ -504,7 +504,7 @@ class Engine:
         for holder in holders:
             try:
                 holder.failed(application)
-            except Exception as raised:  # the others are to hear of it too
+            except Exception as raised:  # the other holders are called too
                 refusal = refusal or raised
         if refusal is not None:
             raise refusal

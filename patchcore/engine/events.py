@@ -22,12 +22,12 @@ _observers: list[Observer] = []
 
 
 def observe(observer: Observer) -> None:
-    """Tell ``observer`` of every event of this process from now on."""
+    """Call ``observer`` for every event of this process from now on."""
     if observer not in _observers:
         _observers.append(observer)
 
 
 def tell(kind: str, subject: str, detail: str = "", since: Optional[float] = None) -> None:
-    """Tell the observers of an event; see :data:`Observer` for the arguments."""
+    """Call the observers for an event; see :data:`Observer` for the arguments."""
     for observer in _observers:
         observer(kind, subject, detail, since)

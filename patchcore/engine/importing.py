@@ -108,7 +108,7 @@ class ImportWatch:
         self._callback = callback
         self._tell_overtaken = overtaken
         self.overtaken: list[str] = []  # the finders that were in front, for messages
-        self._has_overtaken = False  # since that was told
+        self._has_overtaken = False  # since the last call
         self._watched: dict[str, dict[int, object]] = {}  # for whom, by id
         self._roots: dict[str, dict[int, object]] = {}  # likewise
         self._providers: dict[str, tuple[Provider, ...]] = {}  # by module, the one that counts last
@@ -246,20 +246,20 @@ class ImportWatch:
         return spec
 
     def executed(self, name: str, module: ModuleType, body: Optional[_Body] = None) -> None:
-        """Tell the callback that ``module`` was executed, in ``body`` if a loader of ours ran it."""
+        """Call the callback for ``module``, which was executed, in ``body`` if a loader of ours ran it."""
         if body is None:
             self.note(name)
         self._callback(name, sys.modules.get(name, module), sys.modules.copy() if body is None else body.reached())
 
     def note(self, name: str, *, since: Optional[float] = None, detail: str = "") -> None:
-        """Tell observers of the import of module ``name``; see :data:`patchcore.engine.events.Observer`."""
+        """Call observers for the import of module ``name``; see :data:`patchcore.engine.events.Observer`."""
         if name in self._watched:
             tell(IMPORTED, name, detail, since)
 
     def _stay_in_front(self, name: str) -> None:
         """Overtake finders that were put in front, such as typeguard's, while module ``name`` is being imported."""
         in_front = isinstance(next(iter(sys.meta_path), None), ImportWatch) and not self._has_overtaken
-        if in_front or importer_of(name) != get_ident():  # asking for a spec changes nothing
+        if in_front or importer_of(name) != get_ident():  # looking up a spec changes nothing
             return
         with self.lock:
             self._take_place()
@@ -268,7 +268,7 @@ class ImportWatch:
             self._tell_overtaken()
 
     def _put_off(self, module: Any) -> bool:
-        """Stand in for the loader of ``module`` if the import has put its execution off; tell whether it has."""
+        """Stand in for the loader of ``module`` if the import has put its execution off; return whether it has."""
         spec = (namespace(module) or {}).get("__spec__") if is_lazy(module) else None
         if spec is not None:
             self._stand_in(spec)

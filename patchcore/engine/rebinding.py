@@ -545,5 +545,5 @@ def _loaded(source: Any) -> Any:
         return module
     try:
         return reference(find_slot(source, module).lookup()) if module is not None else None
-    except Exception:  # resolving it properly, later, will say why
+    except Exception:  # resolving it properly, later, raises the error with the reason
         return None

@@ -234,7 +234,7 @@ def _surroundings(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -> 
 
 
 def name_of(obj: Any) -> tuple[str, str]:
-    """Return the module that ``obj`` is, or says it is from, and its qualified name there; ``""`` for none."""
+    """Return the module that ``obj`` is, or its ``__module__``, and its qualified name there; ``""`` for none."""
     if issubclass(type(obj), ModuleType):
         return (namespace(obj) or {}).get("__name__", ""), ""
     return qualified_name(obj)

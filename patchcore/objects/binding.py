@@ -102,7 +102,7 @@ def has_identity(value: Any) -> bool:
 def bind_like(raw: Any, value: Any, *, in_class: bool) -> Any:
     """Return ``value`` in the form in which ``raw`` stands in its slot, so that it is called in the same way.
 
-    A value that already is a descriptor object is taken as it is. ``in_class`` says whether the slot belongs to a
+    A value that already is a descriptor object is taken as it is. ``in_class`` is true if the slot belongs to a
     class, where a plain function would be bound and a builtin would not.
 
     Example:
@@ -467,10 +467,10 @@ def copy_metadata(function: Any, original: Any) -> Any:
         value = attribute(original, name)
         if type(value) is str:
             setattr(function, name, value)
-    # asking a class for its annotations would add some to it
+    # reading the annotations of a class would add some to it
     is_class = passes_for(original, type)
     lazy = None if is_class else attribute(original, "__annotate__")
-    if lazy is not None:  # since Python 3.14: asking for them runs code, which fails where names are for type checkers
+    if lazy is not None:  # since Python 3.14: reading them runs code, which fails where names are for type checkers
         function.__annotate__ = lazy
     else:
         annotations: Any = None if is_class else attribute(original, "__annotations__")

@@ -165,7 +165,7 @@ def copy_of(function: FunctionType) -> FunctionType:
     made.__kwdefaults__ = function.__kwdefaults__
     made.__module__, made.__qualname__, made.__doc__ = function.__module__, function.__qualname__, function.__doc__
     lazy = getattr(function, "__annotate__", None)
-    if lazy is not None:  # since Python 3.14: asking for annotations runs code, which may fail
+    if lazy is not None:  # since Python 3.14: reading annotations runs code, which may fail
         made.__annotate__ = lazy  # type: ignore[attr-defined]
     else:
         made.__annotations__ = function.__annotations__

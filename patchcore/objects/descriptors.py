@@ -215,7 +215,7 @@ class Method(_StandIn):
             return MethodType(self._around(bound.__func__), bound.__self__)
         if not callable(bound):
             return bound if instance is None else around(lambda self: bound)(instance)
-        # a partial of functools.partialmethod says whom it is bound to: a class method to the class
+        # a partial of functools.partialmethod has the object that it is bound to: the class for a class method
         first = getattr(bound, "__dict__", {}).get("__self__", instance)
         if first is None:
             return self._around(bound)

@@ -122,7 +122,7 @@ def _parameters_of(original: Any, body_for: Optional[FunctionType]) -> _Paramete
 
 
 def _flags(function: Any) -> int:
-    """The flags of the code of ``function`` that say when it runs; those of the function inside a ``partial``, say."""
+    """Return the flags of ``function``'s code that decide when it runs; for a ``partial``, of the function inside."""
     if type(function) is FunctionType:
         return function.__code__.co_flags
     if type(function) in _WITHOUT_CODE:
@@ -151,7 +151,7 @@ def _body(flags: int, before: str, call: str) -> tuple[str, str]:
     """Return ``def`` or ``async def``, and the lines of a function of a kind that passes a call on.
 
     Args:
-        flags: of the code that says the kind.
+        flags: those of the code for the kind.
         before: lines that come first.
         call: the expression.
     """
@@ -314,7 +314,7 @@ def counting_function(function: Any, counter: Counter) -> FunctionType:
 def signature_of(function: Any, *, follow_wrapped: bool = True) -> inspect.Signature:
     """Return ``inspect.signature(function)``, also if its annotations cannot be computed.
 
-    Since Python 3.14 annotations are computed when they are asked for, and fail where a name is imported for type
+    Since Python 3.14 annotations are computed when they are read, and fail where a name is imported for type
     checkers only (PEP 649): such an annotation is a ``ForwardRef`` here.
 
     Example:
@@ -524,7 +524,7 @@ def _generate(
         made.__kwdefaults__ = {**(parameters.keyword_defaults or {}), **given}
         return made
     cells = tuple(types.CellType(scope[name]) for name in code.co_freevars)
-    # the globals are those of this module: code that looks at the frame of its caller asks for the name of its module
+    # the globals are those of this module: code that looks at the frame of its caller reads the name of its module
     made = FunctionType(code, globals(), code.co_name, parameters.defaults, cells)
     if parameters.keyword_defaults:
         made.__kwdefaults__ = dict(parameters.keyword_defaults)

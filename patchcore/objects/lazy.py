@@ -29,7 +29,7 @@ def has_getattr(module: Any) -> bool:
 
 
 def lazy_home(package: str, module: Any, name: str) -> Optional[str]:
-    """Return the module that a package imports to provide ``name``; ``None`` if no table of the package says so.
+    """Return the module that a package imports to provide ``name``; ``None`` if no table of the package has it.
 
     Args:
         package: its name.

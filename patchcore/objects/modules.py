@@ -108,7 +108,7 @@ def namespace(obj: object) -> Optional[MutableMapping[str, Any]]:
 
 
 def qualified_name(obj: object) -> tuple[str, str]:
-    """Return the module and the qualified name that ``obj`` says it has, ``""`` for none; runs no code of its class.
+    """Return ``__module__`` and ``__qualname__`` of ``obj``, ``""`` for none; runs no code of its class.
 
     Example:
         >>> import collections
@@ -140,7 +140,7 @@ def _plain_attribute(obj: object, name: str) -> Any:
 
 
 def is_class(obj: object) -> bool:
-    """Return whether ``obj`` is a class by its type alone: a proxy or lazy module is not asked for ``__class__``.
+    """Return whether ``obj`` is a class by its type alone: ``__class__`` of a proxy or lazy module is not read.
 
     Example:
         >>> from patchcore.plugin import is_class
@@ -330,7 +330,7 @@ def search_path(package: str) -> Any:
 
 
 def _can_be_walked(path: Any) -> bool:
-    # The path of a namespace package asks for its parent in sys.modules. The parent may have been removed from there.
+    # The path of a namespace package looks up its parent in sys.modules. The parent may have been removed from there.
     try:
         iter(path)
     except KeyError:
@@ -357,7 +357,7 @@ def ask_finders(name: str, path: Any, target: Any = None, *, but: object = None)
         name: full name of the module.
         path: where modules of its package are looked for, ``None`` for a top-level module.
         target: the module that is reloaded, if any.
-        but: a finder that is not asked.
+        but: a finder that is not called.
 
     Example:
         >>> from patchcore.plugin import ask_finders

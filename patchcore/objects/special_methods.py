@@ -30,7 +30,7 @@ _CHECKED = frozenset(
 
 
 def is_special(key: str) -> bool:
-    """Return whether ``key`` is the name of a special method, as far as its form says."""
+    """Return whether ``key`` has the form of the name of a special method."""
     return key.startswith("__") and key.endswith("__")
 
 

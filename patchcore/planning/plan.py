@@ -276,7 +276,7 @@ def make_plan(
     for p in applied if spelling else ():
         pairs = zip(p.changes, targets[p.name])
         targets[p.name] = tuple([spelling.get(t, t) if _is_spelled(change) else t for change, t in pairs])
-    # among patches that exclude each other the one asked for wins, then the earlier one
+    # among patches that exclude each other the enabled one wins, then the earlier one
     enabled = {name for name, choice in chosen.items() if choice.enable}
     _exclude(sorted(ordered, key=lambda c: c.patch.name not in enabled), targets, verdicts, environment)
     entries = []

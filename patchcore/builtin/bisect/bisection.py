@@ -26,7 +26,7 @@ def minimise(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]:
 
     Args:
         items: fail together; nothing at all passes.
-        fails: whether some of them fail; may be asked about the same ones again.
+        fails: returns true if some of them fail; may be called with the same ones again.
     """
     items = list(items)
     count = 2

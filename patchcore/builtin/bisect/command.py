@@ -42,7 +42,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if known.program not in (options.program, options.program[1:]):
         parser.error(f"unexpected before --: {known.program[0]!r}; {_WRITE}")
     name, *rest = known.program
-    find_command(name, rest, as_module=known.as_module)  # says now that there is none
+    find_command(name, rest, as_module=known.as_module)  # shows now that there is none
     options.command = main
     return options
 

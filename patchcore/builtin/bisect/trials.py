@@ -20,7 +20,7 @@ from patchcore.report import PENDING, SKIPPED
 
 __all__ = ["Attempt", "Oracle", "Trial", "Trials"]
 
-#: How long a program may take to end when it is told to, seconds; torchrun ends its ranks meanwhile.
+#: How long a program may take to end after a request to end, seconds; torchrun ends its ranks meanwhile.
 _GRACE = 10.0
 
 #: How much of the end of the output is kept, characters.

@@ -151,7 +151,7 @@ def _look(patcher: Patcher, *, apply: bool) -> Findings:
     checked = _checked(plan)
     remarks = _remarks(patcher, plan, checked)
     found += dict.fromkeys(Finding(remark.topic, name, remark.text) for name, remark in remarks if remark.finding)
-    told = {name for name, remark in remarks if remark.finding}  # of a target that is gone this is told with its change
+    told = {name for name, remark in remarks if remark.finding}  # a target that is gone is among them
     if apply:
         found += _try(patcher, [entry.patch.name for entry in plan if entry.verdict == APPLY])
     else:
@@ -259,7 +259,7 @@ def _try(patcher: Patcher, names: list[str]) -> list[Finding]:
                     with CONTAINED:
                         importlib.import_module(module)
                 except PatchError:
-                    pass  # a patch failed, which its record says
+                    pass  # a patch failed: its record has the reason
                 except Exception as error:
                     found.append(Finding("import", module, describe_error(error)))
             records = [record for record in patcher.report().patches if record.name in names]

@@ -185,7 +185,7 @@ class Sources:
         Raises:
             TargetNotFound: the library does not define it; with the nearest name that it does.
             ForeignDefinition: it comes from another library.
-            Unseen: its source does not tell.
+            Unseen: its source does not show it.
         """
         found = self.locate(target)
         root = _root(found.module)
@@ -194,7 +194,7 @@ class Sources:
         return found
 
     def defines(self, module: str, name: str) -> bool:
-        """Tell without reading all of it whether the source of a module defines a class ``name``."""
+        """True if the source of a module defines a class ``name``; reads only a part of it."""
         try:
             source = _source(_spec(module))
         except (AttributeError, SyntaxError, ValueError):  # there is no such module, or Python cannot read it
@@ -465,7 +465,7 @@ def _item(found: Definition, step: Item, where: str) -> Definition:
 
 
 def _main(defined: list[Union[FunctionNode, ast.ClassDef]]) -> ast.AST:
-    """The definition that says how a name is called: the last one that is no setter or deleter of a property."""
+    """Return the definition that decides how a name is called: the last that is no setter or deleter of a property."""
     return next((node for node in reversed(defined) if not _is_accessor(node)), defined[-1])
 
 

@@ -88,7 +88,7 @@ class _Plugin:
         return rows
 
     def update(self) -> bool:
-        """Take over the versions that are installed here; tell whether a source is new."""
+        """Add the versions that are installed here; return true if a source is new."""
         for library, now in self.now.items():
             versions = self.recorded.libraries.setdefault(library.name, {})
             kept = {} if self.whole else versions.get(library.version, {})

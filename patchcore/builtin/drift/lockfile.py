@@ -147,12 +147,12 @@ def _libraries(entries: Iterable[PlannedPatch]) -> set[str]:
 
 
 def _is_ours(root: str) -> bool:
-    """Return true for modules of which the versions of Python and patchcore say enough."""
+    """True for modules whose content follows from the versions of Python and patchcore."""
     return root == "patchcore" or is_standard(root)
 
 
 def _module_of(source: Any) -> Optional[str]:
-    """Return the module that a replacement is in, ``None`` where it does not say."""
+    """Return the module that a replacement is in, ``None`` if its attributes do not name one."""
     if type(source) is Target:
         return source.pin().module
     module = getattr(source, "__module__", None)

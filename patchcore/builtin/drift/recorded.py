@@ -185,7 +185,7 @@ class Recorded:
             return ""
 
     def add_sources(self, sources: Mapping[str, str]) -> bool:
-        """Add normalised sources by their digests, and tell whether any of them is to be kept and was not there."""
+        """Add normalised sources by their digests; return true if any of them is new and must be kept."""
         wanted = self._last_digests()
         new = {digest: text for digest, text in sources.items() if digest in wanted and digest not in self._sources}
         for digest, text in new.items():

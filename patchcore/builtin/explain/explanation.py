@@ -119,7 +119,7 @@ class RequirementExplanation:
     Args:
         text: as declared, ``"mmcv>=2,<3"`` or the name of a module.
         met: whether it is there.
-        found: the version that is installed, where a version is asked for.
+        found: the version that is installed, if the requirement has one.
         reason: why it is not met.
     """
 
@@ -138,7 +138,7 @@ class OptionExplanation:
 
     Args:
         name, value: of it; of a value that JSON does not know, its ``repr``.
-        source: which setting says so, ``default`` where none does.
+        source: the setting that it comes from, ``default`` for none.
     """
 
     name: str

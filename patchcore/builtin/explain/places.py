@@ -21,7 +21,7 @@ from patchcore.objects.modules import ABSENT, class_namespace, is_class, namespa
 
 __all__ = ["Place", "difference", "place_in_source", "place_of"]
 
-#: Values that are said as they are, up to so many characters.
+#: Types of values that are shown as they are, and the most characters of such a value.
 _PLAIN = (bool, int, float, str, bytes, type(None))
 _LONG = 60
 
@@ -59,7 +59,7 @@ def place_of(obj: Any) -> Place:
 
 
 def _written(obj: Any) -> Place:
-    kind = type(obj)  # isinstance would ask a proxy for its class
+    kind = type(obj)  # isinstance would read the __class__ of a proxy
     if issubclass(kind, ModuleType):
         return Place(f"module {obj.__name__}", _text((namespace(obj) or {}).get("__file__")))
     if kind is FunctionType:
@@ -86,7 +86,7 @@ def _callable(raw: Any) -> Any:
 
 
 def place_in_source(obj: Any) -> Place:
-    """Return where ``obj``, a raw value of a slot, is written; sources are read where it does not say its line."""
+    """Return where ``obj``, a raw value of a slot, is written; sources are read for a line that it does not have."""
     from patchcore.stdlib import inspect  # for those who read sources
 
     place = place_of(obj)

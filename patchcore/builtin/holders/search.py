@@ -55,7 +55,7 @@ def find_unreachable(originals: Iterable[Any], ours: Iterable[Any] = ()) -> list
     if not wanted:
         return []
     was_frozen = gc.get_freeze_count() > 0
-    gc.unfreeze()  # the collector does not tell of the objects that it ignores, those of a run among them
+    gc.unfreeze()  # the collector does not list the objects that it ignores, those of a run among them
     try:
         search = _Search(wanted, set(map(id, ours)))
         search.run()
@@ -67,7 +67,7 @@ def find_unreachable(originals: Iterable[Any], ours: Iterable[Any] = ()) -> list
 
 
 class _Objects(dict):  # type: ignore[type-arg]
-    """Objects by ``id``. A type of its own, by which the search tells its own memory from that of the program."""
+    """Objects by ``id``. It has a type of its own, by which the search recognises its own memory."""
 
 
 class _List(list):  # type: ignore[type-arg]
@@ -416,7 +416,7 @@ class _Locals:
             return  # the body of a module or class: its variables are in a namespace
         ours = _is_patchcore(frame.f_globals.get("__name__"))
         if sys.version_info >= (3, 13) and not ours:
-            return  # asking a running frame for its variables can crash CPython 3.13.0
+            return  # reading the variables of a running frame can crash CPython 3.13.0
         place = f"{frame.f_globals.get('__name__')}:{getattr(code, 'co_qualname', code.co_name)}"
         place += f" ({code.co_filename}:{code.co_firstlineno})"
         snapshot, value = frame.f_locals, None

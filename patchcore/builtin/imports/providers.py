@@ -70,7 +70,7 @@ class Ledger:
         if held is before:  # also where neither is there: the import system binds the module after this
             self._journal.follow(record, slot)
         elif before is not ABSENT:
-            return  # a function of the same name, say, hides the module
+            return  # for example, a function of the same name hides the module
         else:
             self._journal.push(slot, Layer(self._application, self._state.change, module, held))
         self._state.wrote(slot.name)

@@ -297,6 +297,6 @@ def _shared_exports(name: str, old: Optional[ModuleType], other: ModuleType) -> 
 
 
 def _is_imported_by_this_thread(name: str) -> bool:
-    """Return whether the body of module ``name`` is being run by this thread, as far as that can be told."""
+    """Return whether the body of module ``name`` is being run by this thread, as far as that is known."""
     here = importer_of(name) in (None, threading.get_ident())
     return here and name in sys.modules and is_initializing(sys.modules[name])

@@ -112,7 +112,7 @@ class _Stub:
 
 
 class StubModule(ModuleType):
-    """A module that has every name it is asked for.
+    """A module that creates every attribute at the first access.
 
     Args:
         name: of the module.
@@ -188,7 +188,7 @@ class _StubMeta(abc.ABCMeta):
             if isinstance(decorated, (FunctionType, staticmethod, classmethod)):
                 return _decorated(stub, getattr(decorated, "__func__", decorated))
             if isinstance(decorated, type) and (_own(decorated) is None or "__wrapped__" in vars(decorated)):
-                return decorated  # a class, which can do without having been registered, say; or decorated already
+                return decorated  # a class, which can do without a registration for example; or decorated already
         return stub.member("", subscript="(...)")
 
     def __getattr__(cls, name: str) -> Any:

@@ -105,10 +105,10 @@ class _ChangeWindow:
         return self._engine.release(self._engine.held_by(self), self)
 
     def completed(self, application: Application) -> None:
-        """Nothing is left to do: the holders of the patch are told at the end."""
+        """Nothing is left to do: the holders of the patch are called at the end."""
 
     def failed(self, application: Application) -> None:
-        """Fail the whole patch, which tells its holders."""
+        """Fail the whole patch; its holders are called."""
         assert application.error is not None
         self._engine.fail(self._application, self._state, application.error)
 

@@ -42,7 +42,7 @@ class PluginMetadata(NamedTuple):
 
     @property
     def lines(self) -> str:
-        """The lines for the table ``[project]`` of pyproject.toml; a comment asks for an author who is not known."""
+        """The lines for the table ``[project]`` of pyproject.toml; a comment stands for an author who is not known."""
         known = {name: value for name, value in (("name", self.author), ("email", self.email)) if value}
         person = ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in known.items())
         authors = f"authors = [{{ {person} }}]" if known else '# TODO authors = [{ name = "...", email = "..." }]'

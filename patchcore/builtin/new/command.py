@@ -74,7 +74,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _read(path: Path, names: PluginNames, about: PluginMetadata) -> PluginSource:
-    """Ask plugins to read a file.
+    """Return the sources that a plugin makes from a file.
 
     Raises:
         SettingsError: no plugin can.

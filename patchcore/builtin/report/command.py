@@ -64,7 +64,7 @@ def main(options: argparse.Namespace) -> int:
     hits = count_hits(processes)
     pending = count_pending(processes)
     if page is not None:
-        from patchcore.builtin.report.html import write_page  # for those who want it only
+        from patchcore.builtin.report.html import write_page  # most calls do not need it
 
         write_page(processes, page, unreadable, compared)
         print(page)

@@ -26,7 +26,7 @@ __all__ = [
     "view_of",
 ]
 
-#: Statuses in the order in which people want to hear of them.
+#: Statuses, the most important first.
 STATUSES = (FAILED, REVERTED, APPLIED, PENDING, SKIPPED)
 
 _T = TypeVar("_T")

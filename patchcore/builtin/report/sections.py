@@ -46,7 +46,7 @@ class Table(NamedTuple):
     Args:
         columns: names of the texts of each row.
         rows: by file and line, if it is about lines of the program.
-        counts: whether the section says how often.
+        counts: true if the section has numbers.
         of_lines: whether it is about lines of the program.
     """
 

@@ -1,4 +1,4 @@
-"""Words: processes, times and numbers as people say them."""
+"""Words: processes, times and numbers as people write them."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def _configure(session: Session, patcher: Patcher) -> None:
 
 
 def _show_patch_errors_as_messages() -> None:
-    """Show a patch that ends the run as its message, which says all, not as the trace of an import gone wrong."""
+    """Show the message of a patch that ends the run, and not the trace of the import in which it failed."""
     previous = sys.excepthook
 
     def show(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> Any:

@@ -92,7 +92,7 @@ def _load(options: argparse.Namespace, arguments: Sequence[str]) -> tuple[Patche
     patcher = shared.patcher_from(options, start=project)
     settings = patcher.settings
     left_out = {provenance.plugin for provenance in patcher.plugins.denied}.intersection(settings.get("compat"))
-    if left_out:  # --plugin chooses patches; an interface that is asked for by name is wanted whatever it chooses
+    if left_out:  # --plugin chooses patches; an interface that is named is used in any case
         allowed = (*(settings.plugins or ()), *sorted(left_out))
         patcher = Patcher.discover(settings=settings._replace(plugins=allowed))
     return patcher, project
@@ -112,7 +112,7 @@ def parse_options(arguments: Sequence[str], plugins: Plugins) -> argparse.Namesp
         options: argparse.Namespace
         options, _ = _build_parser(plugins, program=False).parse_known_args(arguments)
         return options
-    except SystemExit as error:  # argparse has said why
+    except SystemExit as error:  # argparse has printed the reason
         raise SettingsError(f"the options of patchcore run cannot be parsed here: {' '.join(arguments)}") from error
 
 
@@ -126,7 +126,7 @@ def main(options: argparse.Namespace) -> None:
 
     Raises:
         SettingsError: there is no such program, or it cannot be started.
-        PatchError: a patch cannot be applied, under the policy ``raise``; the lock file says something else.
+        PatchError: a patch cannot be applied, under the policy ``raise``; or the lock file differs.
     """
     from patchcore.builtin.run.program import find_command
     from patchcore.builtin.run.session import Session

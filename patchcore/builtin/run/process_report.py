@@ -45,7 +45,7 @@ _AT_ONCE = 1000
 
 
 class ProcessReport:
-    """Writes what has become of the patches of this process to the run's report directory, and says it at the end.
+    """Writes the outcome of the patches of this process to the run's report directory, and prints a line at the end.
 
     The file is written when the run is activated, when imports complete patches, after a fork for the child, when the
     ranks meet, and at the end. Where that takes long because there are many patches, imports that complete some append
@@ -112,7 +112,7 @@ class ProcessReport:
         return self._manifest[1:]
 
     def write(self, *, finished: bool = False) -> None:
-        """Write the file anew; a directory that cannot be written to is said on stderr, once, by those who lead."""
+        """Write the file anew; a directory that cannot be written to is reported on stderr, once, by main processes."""
         if self._directory is None:
             return
         with self._lock:

@@ -187,7 +187,7 @@ def _refuse_odd(data: Any, depth: int) -> None:
 
 
 def _whole_lines(news: bytes) -> Iterator[Any]:
-    """Yield what lines of news say, but for those that were not written to their end: the process was killed."""
+    """Yield the content of lines of news, except lines that were not written to their end: the process was killed."""
     for line in news.splitlines():
         try:
             yield _parse(line)

@@ -39,7 +39,7 @@ def take_role(launcher: int) -> str:
 
 
 def present_role(role: str, plugins: Plugins) -> str:
-    """Return the role of a process that took ``role``, now that it can be told which program it runs.
+    """Return the role of a process that took ``role``, once it is known which program it runs.
 
     Args:
         role: see :func:`take_role`.

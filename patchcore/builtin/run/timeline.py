@@ -1,6 +1,6 @@
 """The timeline of this process: when the run was activated, awaited modules imported, patches applied.
 
-Noting something takes about a microsecond and no system call; all else is done when somebody asks for the view.
+Noting something takes about a microsecond and no system call; all other work is done when the view is made.
 """
 
 from __future__ import annotations
@@ -107,14 +107,14 @@ class Timeline:
         self.note(FORKED, detail=f"from process {os.getppid()}")
 
 
-#: When this file was executed, for systems that do not say when a process started.
+#: When this file was executed, for systems without the start time of a process.
 _LOADED = time.time()
 
 
 def process_start() -> float:
     """Return when this process started, in seconds since the epoch.
 
-    After ``exec`` that is the start of the program before. Only Linux says it (``/proc/self/stat``, field 22, in clock
+    After ``exec`` that is the start of the program before. Only Linux has it (``/proc/self/stat``, field 22, in clock
     ticks since boot: proc_pid_stat(5)); elsewhere it is the time at which patchcore was loaded.
     """
     try:

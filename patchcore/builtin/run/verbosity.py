@@ -1,4 +1,4 @@
-"""How much a run says: at its end, and in its log."""
+"""The amount of a run's output: at its end, and in its log."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 __all__ = ["QUIET", "check_level", "check_verbosity"]
 
-#: The setting ``verbosity`` of ``-q``: only failures are told. With 1, ``-v``, the patches are listed at the end; with
-#: 2, ``-vv``, all of the report.
+#: The setting ``verbosity`` of ``-q``: only failures are printed. With 1, ``-v``, the patches are listed at the end;
+#: with 2, ``-vv``, all of the report.
 QUIET, _MOST = -1, 2
 
 
 def check_verbosity(value: Any, where: str, directory: Optional[Path]) -> int:
-    """Return how much a run says at its end, from -1 to 2: a ``check`` of :class:`patchcore.settings.Setting`."""
+    """Return the amount of output at a run's end, from -1 to 2: a ``check`` of :class:`patchcore.settings.Setting`."""
     try:
         return max(QUIET, min(int(value), _MOST))
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Can a replacement take the calls that its target gets? Told from their signatures, before anybody calls it."""
+"""Checks that a replacement accepts every call that its target accepts, by their signatures, before any call."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def misfit(original: Any, replacement: Any, *, bound: bool = False, before: int 
 
 
 def alike(original: Any, replacement: Any, before: int = 0) -> bool:
-    """Tell at once of two plain functions that one takes the calls of the other; false where that is not plain.
+    """True if one plain function clearly takes all calls of another; false if that needs the full comparison.
 
     Arguments are those of :func:`misfit`.
     """
     if type(original) is not FunctionType or type(replacement) is not FunctionType:
         return False
-    if hasattr(original, "__wrapped__") or hasattr(original, "__signature__"):  # asking for __dict__ would make one
+    if hasattr(original, "__wrapped__") or hasattr(original, "__signature__"):  # reading __dict__ would create one
         return False
     one, other = original.__code__, replacement.__code__
     if one.co_kwonlyargcount or other.co_kwonlyargcount or (one.co_flags | other.co_flags) & _ANY_NUMBER:
@@ -90,7 +90,7 @@ def alike(original: Any, replacement: Any, before: int = 0) -> bool:
 
 
 def passes_on(original: Any, replacement: Any, *, bound: bool, before: int) -> bool:
-    """Tell at once of a plain function with ``*args`` and ``**kwargs`` that it takes the calls of another one.
+    """True if a plain function with ``*args`` and ``**kwargs`` clearly takes all calls of another one.
 
     Arguments are those of :func:`misfit`; false where that is not plain.
     """

@@ -133,7 +133,7 @@ class PrivateLibrary:
 
 
 class _Copies:
-    """The copies, made when they are first asked for, of modules that nobody has patched yet."""
+    """The copies, made at the first use, of modules that are not patched yet."""
 
     def __init__(self) -> None:
         self._made: dict[str, ModuleType] = {}

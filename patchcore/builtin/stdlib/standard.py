@@ -1,4 +1,4 @@
-"""Tells the standard library from other modules."""
+"""Distinguishes the standard library from other modules."""
 
 from __future__ import annotations
 

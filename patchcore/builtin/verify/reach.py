@@ -23,7 +23,7 @@ class Reach:
         patch: applied.
 
     Attributes:
-        reached: whether a replacement has run; may be set to false to ask again.
+        reached: whether a replacement has run; may be set to false to watch again.
     """
 
     def __init__(self, patch: Patch) -> None:

@@ -59,7 +59,7 @@ class Unit(NamedTuple):
         provenance: who contributes it.
         prepare: called when it is its turn, before anything is written; returns why it is not to be applied.
         skips: errors of the patch that mean that it does not fit.
-        like: name of an earlier unit that makes the same changes; this unit is skipped then.
+        like: name of an earlier unit that makes the same changes; this one is then skipped.
         plain: whether it can be applied without a question when it is its turn: there is nothing to prepare, and it
             calls no function of the migration.
     """

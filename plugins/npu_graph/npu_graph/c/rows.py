@@ -24,9 +24,9 @@ _ENOUGH_ROWS = 16
 
 @dataclass(eq=False)
 class Rows:
-    """Nests in order, and the dimensions of each that are the outer loops.
+    """Nests in order that share their outer loops, and the dimensions of each that these loops run over.
 
-    What one of them computes and another one reads is read by the iteration of the outer loops that computes it.
+    A nest may read only values that the same outer iteration of an earlier nest wrote.
     """
 
     sizes: tuple[Any, ...]
@@ -35,7 +35,7 @@ class Rows:
     _written: dict[str, tuple[Nest, Access]] = field(default_factory=dict)
 
     def take(self, nest: Nest) -> bool:
-        """Add a nest if it may be one of these, and has to do with them."""
+        """Add a nest if it can share the outer loops and reads values of these nests; return whether it was added."""
         if self.nests and not _are_enough(self.sizes):
             return False
         if not nest.folds:
