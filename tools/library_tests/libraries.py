@@ -79,6 +79,9 @@ LIBRARIES = (
         reasons={
             "you must call `.launch()`": "takes all devices: it fails on a machine with two GPUs, too",
             "test_setup_module_parameters_on_different_devices": "wants `cuda:0` in a message, which has `npu:0`",
+            "test_get_torch_gpu_stats": "the memory statistics of the emulated NPU have no pools and splits",
+            "test_device_stats_gpu_from_torch": "the memory statistics of the emulated NPU have no pools and splits",
+            "nvidia-smi": "runs `nvidia-smi`",
             ".py::test_collectives_distributed_cuda": "gloo, which the emulated HCCL runs on, has no `PREMUL_SUM`",
         },
     ),
