@@ -61,7 +61,7 @@ class Patcher(contextlib.ContextDecorator):
             to keep the name of the plugin that contributed a patch.
         plugins: loaded plugins; those that ship with patchcore by default, see :meth:`discover`. Several Patchers can
             share one ``Plugins`` object, and with it the list of plugins that failed.
-        settings: decisions from outside; the defaults by default.
+        settings: the user's settings; the defaults by default.
         enable, disable: patches, names, legacy names, targets or plugin names, on top of ``settings``.
         strict: raise at the first failure and leave nothing applied, the same as ``on_failure="raise"``.
         count: count the calls of patched targets, see :class:`patchcore.report.ChangeRecord`.
@@ -239,7 +239,7 @@ class Patcher(contextlib.ContextDecorator):
 
     @property
     def applied_plan(self) -> Plan:
-        """The plan that was applied last; before that, the one that would be."""
+        """The plan of the last :meth:`apply`; before that, the plan that :meth:`apply` would use now."""
         return self.plan() if self._plan is None else self._plan
 
     @property
@@ -289,9 +289,9 @@ class Patcher(contextlib.ContextDecorator):
             return self._carry_out(plan, entries)
 
     def revert(self) -> Report:
-        """Restore every slot that no other Patcher holds to the identical object that was there.
+        """Put the original object back in every slot, except slots that another Patcher still patches.
 
-        A Ctrl-C in the middle is raised when everything is restored.
+        After a Ctrl-C the revert is finished first; then ``KeyboardInterrupt`` is raised.
 
         Raises:
             PatchError: a signal handler calls in the middle of an operation; nothing is changed then.
@@ -314,7 +314,7 @@ class Patcher(contextlib.ContextDecorator):
             return self._report({})
 
     def _refuse_reentry(self, what: str) -> None:
-        """Raise where a signal handler, or a finalizer, calls while this thread is in the middle of an operation."""
+        """Raise an error if a signal handler or a finalizer calls while this thread is in the middle of an operation."""
         if is_reentrant((self._lock, *ENGINE.locks), sys._getframe(2), ENGINE.writer_packages):
             raise PatchError(
                 f"cannot {what} now: a signal handler or a finalizer calls Patcher.{what}() while this thread applies "
@@ -427,7 +427,7 @@ class Patcher(contextlib.ContextDecorator):
         return self._candidates
 
     def _carry_out(self, plan: Plan, entries: Sequence[PlannedPatch]) -> Report:
-        """Apply some entries of the plan; when one fails under the policy to raise, nothing stays applied."""
+        """Apply ``entries`` of the plan. If one fails under the policy ``raise``, revert all of this Patcher's patches."""
         tried = {entry.patch.name for entry in entries}
         try:
             self._refuse(entries)
@@ -460,7 +460,7 @@ class Patcher(contextlib.ContextDecorator):
         for entry in entries:
             if entry.verdict == APPLY and not (vetoing and self._is_vetoed(entry, plan)):
                 with self._lock:
-                    if not self.applied:  # an import in another thread has failed, or somebody has reverted
+                    if not self.applied:  # an import in another thread has failed, or another thread has reverted
                         break
                     counting = self.settings.count and entry.patch.count
                     known = entry.patch, entry.targets, entry.provenance
@@ -495,7 +495,7 @@ class Patcher(contextlib.ContextDecorator):
         return None if veto is None else f"vetoed by {who}: {veto.reason}"
 
     def _refuse(self, entries: Iterable[PlannedPatch]) -> None:
-        """Raise before anything is touched when the plan itself fails under the policy."""
+        """Raise :class:`PatchError` if a planned patch already violates the policy. Nothing has been written yet."""
         self._refuse_problems()
         strict = self.settings.on_failure == "raise"
         remarked = strict and self.plugins.implements("remarks")
@@ -544,11 +544,11 @@ class Patcher(contextlib.ContextDecorator):
     def _take(
         self, found: dict[str, Candidate], candidate: Candidate, owners: Optional[Mapping[str, Provenance]] = None
     ) -> None:
-        """Add a candidate to those that are found; nobody loses a patch to the name that another has chosen.
+        """Add ``candidate`` to ``found``. If another plugin already uses the name, it gets a longer name.
 
         Args:
             found: by name.
-            candidate: to be added; under another name where its own is taken.
+            candidate: the candidate; it is added under another name if its own is taken.
             owners: the plugins that have the best claim to a name, by that.
         """
         patch, provenance = candidate

@@ -83,7 +83,7 @@ def _look_for_plugins() -> dict[str, list[tuple[Provenance, Loader]]]:
 
     groups: dict[str, dict[tuple[str, str], tuple[Provenance, Loader]]] = {PATCHES: {}, SUPPORT: {}, COMMANDS: {}}
     seen: set[str] = set()
-    path = [os.curdir if entry == "" else entry for entry in sys.path]  # metadata lists the folder "" anew each time
+    path = [os.curdir if entry == "" else entry for entry in sys.path]  # metadata lists the folder "" again each time
     for distribution in metadata.distributions():
         if not _declares_plugins(distribution):
             continue
@@ -485,7 +485,7 @@ class _Concerned:
 
 
 class _Manager(pluggy.PluginManager):
-    """Skips the names of a module that cannot be hooks. To let pluggy look at each would take most of the time.
+    """Skips the names of a module that cannot be hooks: pluggy would spend most of its time on them.
 
     Implementations with ``concerns=`` are skipped as well, until :class:`Plugins` adds them by themselves.
     """

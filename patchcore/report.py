@@ -230,7 +230,7 @@ class Report(Declaration):
     Args:
         patches: one record per patch, in the order of the plan.
         problems: plugins that failed.
-        notes: things to know that belong to no single change, such as values that somebody else put on top of a patch.
+        notes: things to know that belong to no single change, such as values that other code put on top of a patch.
         environment: facts about this process: interpreter, process id, rank.
         sections: the sections that plugins add.
 
@@ -282,7 +282,7 @@ class Report(Declaration):
 
     @property
     def never_hit(self) -> tuple[str, ...]:
-        """The names of the patches that were applied and whose targets, which are counted, nobody has called so far."""
+        """The names of the applied patches whose counted targets were not called so far."""
         return tuple(record.name for record in self.patches if record.never_hit)
 
     def summary(self, *, never_hit: bool = False) -> str:

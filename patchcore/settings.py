@@ -72,7 +72,7 @@ class Setting(NamedTuple):
         check: called with a value, the words that name its source in errors, and the folder that relative paths are
             relative to (``None`` for none). Returns the value to use, or raises :class:`~patchcore.SettingsError`. The
             value must survive JSON, because each process of a run gets it.
-        default: the value where nobody sets it.
+        default: the value if no source sets it.
         option: how the command line spells it, ``"--report-dir"``; by default ``--`` and the key.
         choices: called with a checked value and its origin. Returns the choices that the value implies.
         agree: called with the values of all settings of plugins, by key. Raises :class:`~patchcore.SettingsError` if

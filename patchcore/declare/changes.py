@@ -178,7 +178,7 @@ class Change(Declaration):
         return (self,)
 
     def with_options(self, options: Mapping[str, Any]) -> Change:
-        """Return this change with options laid over its own, where it has any."""
+        """Return this change with ``options`` replacing its own options of the same names, if it has any."""
         return self
 
     @property

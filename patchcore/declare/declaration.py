@@ -76,7 +76,7 @@ def as_tuple(value: Any, what: str, where: str) -> tuple[Any, ...]:
 
 
 def as_mapping(value: Any, what: str, where: str) -> Mapping[str, Any]:
-    """Return a declared mapping as one that nobody can change."""
+    """Return a declared mapping as a read-only one."""
     if value is not None and not isinstance(value, Mapping):
         raise DeclarationError(f"{where}: {what} must be a mapping, got {value!r}")
     return MappingProxyType(dict(value or {}))

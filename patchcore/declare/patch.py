@@ -40,7 +40,7 @@ class Patch(Declaration):
         keep: names in modules, ``"package.module:name"``, that keep the original, from the end of the import of their
             module on. A name that is bound later gets the original from :func:`patchcore.original`.
         signatures: ``"any"`` lets its replacements and wrappers take fewer calls than their targets: functions that
-            call each other and change together, or arguments that nobody passes.
+            call each other and change together, or arguments that no caller passes.
         legacy_names: other names of the patch in settings and commands: earlier ones, and those of other patchers.
         default: ``False`` registers the patch without applying it unless it is enabled by name.
         required: a failure or an unmet requirement raises even where the policy is to warn.
@@ -152,7 +152,7 @@ class Patch(Declaration):
         )
 
     def with_options(self, options: Mapping[str, Any]) -> Patch:
-        """Return this patch with ``options`` laid over its own, handed to its :class:`Call` changes too.
+        """Return this patch with ``options`` replacing its own of the same names, also in its :class:`Call` changes.
 
         Raises:
             DeclarationError: an option the patch does not have, where it declares any.

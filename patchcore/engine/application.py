@@ -146,7 +146,7 @@ class ChangeState:
 class Application:
     """One patch in force: its changes, and the Patchers that hold it.
 
-    ``extensions`` are those of the Patcher that applied it first; they stay, whoever holds the patch later.
+    ``extensions`` are those of the Patcher that applied it first; they stay the same for later holders.
     """
 
     error: Optional[Exception] = None
@@ -181,7 +181,7 @@ class Application:
 
     @property
     def in_force(self) -> bool:
-        """False once it was undone, because it failed or because nobody holds it any more."""
+        """False once it was undone, because it failed or because it has no holder any more."""
         return self.error is None and not self.ended
 
     @property

@@ -88,7 +88,7 @@ class WriteContext:
 
         Args:
             slot: the place.
-            value: the value, whatever other patches have written there.
+            value: the value; it does not depend on the values of other patches there.
 
         Returns:
             False if nothing is written, see :meth:`begin`.

@@ -83,7 +83,7 @@ class Engine:
         self._keeping: defaultdict[str, dict[Application, None]] = defaultdict(dict)  # by module with names to keep
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._witnesses: list[ImportWitness] = []
-        self._writers: dict[WriterFactory, Writer] = {}  # one of each factory, whoever brings it
+        self._writers: dict[WriterFactory, Writer] = {}  # one of each factory, for all plugins that bring it
         self._missed = False  # an import, see _imported
 
     def after_fork(self) -> None:
@@ -119,10 +119,10 @@ class Engine:
         counting: bool = False,
         extensions: Extensions = NONE,
     ) -> Application:
-        """Put ``patch`` in force for ``holder``; :meth:`advance` writes what can be written.
+        """Activate ``patch`` on behalf of ``holder``. Nothing is written yet: :meth:`advance` does that.
 
         Args:
-            patch: what to apply; the same patch already in force is shared, not stacked.
+            patch: the patch; an application of the same patch that is in force is shared, not stacked.
             targets: the target of each change, with its module.
             provenance: who contributes the patch.
             holder: its methods are called after later imports; it gives the application back with :meth:`release`.
@@ -260,7 +260,7 @@ class Engine:
         return notes
 
     def _release(self, applications: Sequence[Application], holder: Holder) -> list[str]:
-        """Release; may be called again when it was interrupted: the holder lets go when everything else is done."""
+        """Release; may be called again if it was interrupted: the holder is removed after everything else is done."""
         with self._lock:
             ending = [a for a in applications if a.in_force and all(other is holder for other in a.holders)]
             notes = self._undo(ending)
@@ -291,7 +291,7 @@ class Engine:
         self.rebind(moves)
 
     def _sweep_missed(self) -> None:
-        """Write in modules that a signal handler has imported in the middle of an operation."""
+        """Apply pending patches to modules that a signal handler imported while the journal was busy."""
         if self._missed and not self.journal.is_busy:
             self._missed = False
             with self._lock:
@@ -301,7 +301,7 @@ class Engine:
     def _in_force(self, patch: Patch, provenance: Provenance) -> Optional[Application]:
         for application in self._active.get(patch.name, ()):
             same_plugin = provenance.distribution is not None and provenance == application.provenance
-            # some plugins make their patches anew for each Patcher, from its settings
+            # some plugins make new patches for each Patcher, from its settings
             made_anew = same_plugin and patch.options == application.patch.options
             if application.shared and (application.patch is patch or made_anew or application.patch == patch):
                 return application
@@ -335,7 +335,7 @@ class Engine:
         self.watch.watch(name, self)
 
     def _join(self, names: Iterable[str]) -> None:
-        """Join imports that have begun, after somebody came to wait for them and before looking whether they are done.
+        """Join imports that have begun, after an application began to wait for them and before the check that they end.
 
         Without the journal's lock: importlib may make this wait for a finder of another thread.
         """
@@ -343,7 +343,7 @@ class Engine:
             self.watch.join(name, self._ended)
 
     def _forget(self, application: Application) -> None:
-        """Expect nothing for ``application`` any more; may be called again when it was interrupted."""
+        """Remove ``application`` from all queues; may be called again if it was interrupted."""
         active = [other for other in self._active.get(application.patch.name, ()) if other is not application]
         if active:
             self._active[application.patch.name] = active
@@ -400,13 +400,13 @@ class Engine:
         self._keep_names(name, module)
 
     def _keep_names(self, name: str, module: ModuleType) -> None:
-        """Have the names in module ``name`` that patches keep, and that were bound just now, mean the original."""
+        """Bind the names in module ``name`` that patches keep, and that were bound just now, to the original."""
         for application in list(self._keeping.get(name, ())):
             if application.in_force:
                 self.rebinder.keep(application, name, module)
 
     def _overtaken(self) -> None:
-        """Patch modules whose import a finder in front of the watch has hidden: at once, or when the import ends."""
+        """Patch modules whose import a finder in front of the watch has hidden: now, or when the import ends."""
         with self._lock:
             applications = self._applications()
             names = list(self._waiting)
@@ -418,7 +418,7 @@ class Engine:
         self.sweep(applications)
 
     def _renew(self, name: str, module: ModuleType, waiting: Iterable[Application]) -> None:
-        """Let the changes of module ``name`` be written again: its body has run again, in a reload or a new module."""
+        """Mark the changes of module ``name`` as not written: its body has run again, in a reload or a new module."""
         states = [s for a in waiting for s in a.states if s.target.module == name and s.written_in is not None]
         written = [state for state in states if state.written_in is module]
         if written:
@@ -458,9 +458,9 @@ class Engine:
             moves.found.clear()
 
     def check_findable(self, application: Application, name: str, found: Optional[set[str]] = None) -> None:
-        """Raise when module ``name`` can never be imported; wait for its parent where that may yet make it.
+        """Raise an error if module ``name`` can never be imported; wait for its parent if that may still provide it.
 
-        ``found`` has modules that are known to be there, and gets those that are found now.
+        ``found`` has the modules that are known to exist; those that are found now are added.
         """
         missing = None if name in sys.modules else missing_ancestor(name, found)
         if missing is None or is_stub(missing):
@@ -537,7 +537,7 @@ class Engine:
 
 
 def _to_the_end(operation: Callable[[], _T]) -> _T:
-    """Do ``operation``; when a Ctrl-C or a signal handler interrupts it, do the rest, and raise after that."""
+    """Call ``operation``; if a Ctrl-C or a signal handler interrupts it, finish it first and raise after that."""
     try:
         return operation()
     except BaseException:

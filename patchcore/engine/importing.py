@@ -118,7 +118,7 @@ class ImportWatch:
         self._asking = _local()
 
     def after_fork(self) -> None:
-        """Make the lock anew: a thread of the parent may have held it."""
+        """Make a new lock: a thread of the parent may have held the old one."""
         self.lock = RLock()
 
     def watch(self, name: str, owner: object) -> None:
@@ -283,7 +283,7 @@ class ImportWatch:
             spec.loader = _WatchingLegacyLoader(spec.loader, self, spec)
 
     def _provider_of(self, name: str) -> Optional[Provider]:
-        """Return who provides ``name``: whoever has taken over the innermost of the packages around it."""
+        """Return the provider of ``name``: the one that has taken over the innermost of the packages around it."""
         while name:
             if name in self._providers:
                 return self._providers[name][-1]
@@ -505,7 +505,7 @@ for _method in _LIKE_IMPORTLIB:
 
 
 class _JoinedLock(ModuleLock):  # type: ignore[misc]
-    """The lock of an import that was under way when somebody came to wait for its end.
+    """The lock of an import that was under way when the engine began to wait for its end.
 
     A thread holds the lock of a module from before it asks the first finder until the module is executed
     (``importlib._bootstrap._find_and_load``, CPython 3.4 to 3.14). Its release is the one moment at which every import

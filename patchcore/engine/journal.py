@@ -105,9 +105,9 @@ class Record:
         return self.slot.inherited() if own is ABSENT else own
 
     def rebuild(self, first: int, carries: Carries, laid: Callable[[Layer], None], notes: list[str]) -> None:
-        """Make the products of ``layers[first:]`` anew, each on the one below; drop a layer that cannot be made so.
+        """Build the products of ``layers[first:]`` again, each on the one below; drop a layer that cannot be built.
 
-        ``laid`` is told of each one as it is made: whether the next one carries something depends on it.
+        ``laid`` is called with each layer in turn, because the next layer may depend on it.
         """
         below = self.effective(self.layers[first - 1].product if first else self.base)
         kept = self.layers[:first]
@@ -169,7 +169,7 @@ class Journal:
         self._followed: dict[Identity, Record] = {}  # a follower's slot -> the record it follows
 
     def after_fork(self) -> None:
-        """Make the lock anew: a thread of the parent may have held it, in the middle of an operation."""
+        """Make a new lock: a thread of the parent may have held the old one, in the middle of an operation."""
         self.lock = RLock()
         self.recover()
 
@@ -180,7 +180,7 @@ class Journal:
 
     @property
     def is_busy(self) -> bool:
-        """True while this thread holds :attr:`lock`: whoever calls then is a signal handler, or a finalizer."""
+        """True while this thread holds :attr:`lock`: a call then comes from a signal handler or a finalizer."""
         return self.lock._is_owned()  # type: ignore[attr-defined, no-any-return]
 
     def __iter__(self) -> Iterator[Record]:
@@ -296,12 +296,12 @@ class Journal:
         return slot.identity in self._records or self.wrote(slot, slot.read())
 
     def push(self, slot: Slot, layer: Layer) -> Record:
-        """Lay ``layer`` over ``slot`` and write its product."""
+        """Add ``layer`` on top of ``slot`` and write its product."""
         with _Operation(self):
             return self._lay(slot, slot.read(), layer)
 
     def adopt(self, slot: Slot, layer: Layer, before: Any) -> Record:
-        """Enter ``layer``, whose product somebody has already written by hand over ``before``."""
+        """Enter ``layer``, whose product a function has already written by hand over ``before``."""
         with _Operation(self):
             return self._lay(slot, before, layer)
 
@@ -330,7 +330,7 @@ class Journal:
             patched.base = slot.form(record.by_value)
 
     def remove(self, owners: Iterable[Any], origin: Origin) -> list[str]:
-        """Remove every layer of ``owners``, newest slot first, and restore slots that nobody else patches.
+        """Remove every layer of ``owners``, newest slot first, and restore slots without other layers.
 
         Layers of other owners above them are built again on the value that is now below them. The products that leave
         their slots are entered in :attr:`retired`.
@@ -465,7 +465,7 @@ class Journal:
     def _take_out(self, record: Record, owned: set[int], retired: list[Retired], notes: list[str]) -> None:
         old = list(record.layers)
         first = next((i for i, layer in enumerate(old) if id(layer.owner) in owned), None)
-        if first is None:  # dropped already, as it could not be made anew
+        if first is None:  # dropped already, as it could not be built again
             return
         before, found = record.by_value, record.slot.read()
         if isinstance(record.slot, BodySlot) and record.slot.body.original is not record.base:
@@ -542,7 +542,7 @@ class Journal:
             Retired(record, product, layer.change, layer.owner)
             for layer, product in products
             if layer.owner is not None and _is_single(product) and id(product) not in current
-            if not isinstance(record.slot, BodySlot)  # nobody has taken a product from there
+            if not isinstance(record.slot, BodySlot)  # no name has taken a product from there
         )
         if not record.layers:
             self._records.pop(record.slot.identity, None)
@@ -561,7 +561,7 @@ class Journal:
         del self._followed[key]
 
     def _index(self) -> None:
-        """Find out from the records whose layers and followers there are."""
+        """Build the tables of owners, products and followers from the records."""
         self._owned, self._makers, self._followed = {}, {}, {}
         for record in self._records.values():
             for layer in record.layers:
@@ -624,7 +624,7 @@ class _Operation:
             self.undo()
 
     def undo(self) -> None:
-        """Put everything back; may be called again when it was interrupted itself."""
+        """Put the earlier state of records and slots back; may be called again if it was interrupted itself."""
         journal = self._journal
         for slot, raw in reversed(self.written):
             if not same_value(slot.read(), raw):

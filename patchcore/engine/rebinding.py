@@ -77,7 +77,7 @@ class Move(NamedTuple):
 
     @property
     def followed(self) -> bool:
-        """True when references are to follow now."""
+        """True if by-value references must follow this move now."""
         return self.home and self.now is not ABSENT
 
     def goes_on(self, record: Optional[Record]) -> bool:
@@ -134,7 +134,7 @@ class Rebinder:
         self._aliases: dict[int, Record] = {}  # by number, those of names that are not the object's own
 
     def moved(self, state: ChangeState, record: Record, below: Any) -> Move:
-        """Return the move for a change that has just been laid over ``below``."""
+        """Return the move for a change that has just been written on top of ``below``."""
         old, slot = reference(below), record.slot
         made = [(maker, layer.change) for maker, layer in self._journal.makers(below)]
         source = self._journal.followed(slot) or (self._likeliest(slot, old, made) if made else None)
@@ -191,7 +191,7 @@ class Rebinder:
                     self._bind(_as_reference(record.slot, record.base), reference(record.base), moves, reads)
 
     def catch_up(self, slot: Slot, moves: Moves) -> Any:
-        """Bind ``slot`` now, where :meth:`rebind` would bind it later: a change is about to be laid over it.
+        """Bind ``slot`` now, where :meth:`rebind` would bind it later: a change is about to be written on top of it.
 
         Returns the raw value that its owner holds then.
         """
@@ -243,14 +243,14 @@ class Rebinder:
         self._journal.retired = []
 
     def _left_over(self, retired: Sequence[Retired]) -> Moves:
-        """Return the moves of patched slots that names may follow again, which followed another one until now."""
+        """Return moves for the patched slots that names may follow now that the slot they followed is restored."""
         bases = (reference(r.record.base) for r in retired if not r.record.layers)
         freed = {id(base) for base in bases if has_identity(base)}
         moves = Moves()
         for record in self._journal:
             if id(reference(record.base)) in freed:
                 for layer in record.layers[:1]:
-                    if type(layer) is KeptName:  # nobody else follows a name that keeps the original
+                    if type(layer) is KeptName:  # no other name follows one that keeps the original
                         continue
                     states = layer.owner.states if layer.owner is not None else ()
                     for state in [state for state in states if state.change is layer.change]:
@@ -327,7 +327,7 @@ class Rebinder:
 
     def is_own(self, slot: Slot, value: Any, change: Change) -> bool:
         """True if ``slot`` holds ``value``, a replacement of ``change``, independently of the patch."""
-        if change.enters_registry:  # nobody takes a class from a registry's table by value
+        if change.enters_registry:  # no name takes a class from a registry's table by value
             return True
         module, name = references.name_of(value)
         if change.makes_product:  # it does not exist without the patch, unless a factory returned an existing object
@@ -354,7 +354,7 @@ class Rebinder:
             for application in applications:
                 for record in self._journal.records_of(application):
                     if isinstance(record.slot, BodySlot):
-                        continue  # whoever holds the function follows
+                        continue  # all holders of the function follow
                     state = next((s for s in application.states if record.slot.name in s.slots), None)
                     original = reference(record.original)
                     if state is not None and has_identity(original) and references.is_home(state.target, original):
@@ -372,12 +372,12 @@ class Rebinder:
         return found
 
     def keep(self, application: Application, name: str, module: ModuleType) -> None:
-        """Have the names in a module that ``Patch(keep=...)`` lists mean the original, once the module was imported.
+        """Bind the names in a module that ``Patch(keep=...)`` lists to the original, after the module was imported.
 
         Args:
             application: in force.
             name: of the module.
-            module: whose body has run, and may have taken the names from patched places.
+            module: its body has run, and may have taken the names from patched slots.
         """
         for target in [target for target in map(Target.parse, application.patch.keep) if target.module == name]:
             try:

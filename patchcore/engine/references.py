@@ -1,7 +1,7 @@
 """By-value references: names that took a patched object before the patch, or its replacement while patched.
 
 ``from mmcv.ops import deform_conv2d as f`` binds ``f`` to the object; replacing ``mmcv.ops:deform_conv2d`` later does
-not reach it. :func:`find_references` finds such names by identity, whatever they are called: globals of loaded modules,
+not reach it. :func:`find_references` finds such names by identity, under any name: globals of loaded modules,
 attributes of their classes, entries of OpenMMLab registries. It looks at every module's dictionary with one C-level
 membership test per value for all objects together, so its cost does not grow with the number of patches, and opens
 classes and registries only in modules that can reach one of the objects by name. It looks at the packages of the

@@ -37,7 +37,7 @@ __all__ = [
     "stand_in",
 ]
 
-#: Descriptors around one function, which are made anew around another.
+#: Descriptors around one function, which can be made again around another.
 FORMS = (staticmethod, classmethod, property, functools.cached_property)
 
 #: Callables that a class binds: access through an instance makes the instance their first argument.

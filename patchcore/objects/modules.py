@@ -81,7 +81,7 @@ class StubSpec(ModuleSpec):
 
 
 def class_namespace(klass: type) -> Mapping[str, Any]:
-    """Return the read-only ``__dict__`` of a class, past whatever its metaclass makes of attribute access."""
+    """Return the read-only ``__dict__`` of a class, which attribute access of its metaclass cannot hide."""
     return _class_dict(klass) or {}  # None of a type that its C module has not made ready (unicodedata of Python 3.9)
 
 

@@ -15,7 +15,7 @@ from patchcore.objects.modules import class_namespace, mro_lookup
 
 __all__ = ["SLOTTED", "constructor_problem", "is_special", "remark", "special_method"]
 
-#: Special methods whose slots CPython does not compute anew: the keys of :data:`patchcore.objects.type_slots.SLOTS`.
+#: Special methods whose slots CPython does not compute again: the keys of :data:`patchcore.objects.type_slots.SLOTS`.
 SLOTTED = frozenset(
     ("__new__", "__len__", "__getitem__", "__setitem__", "__delitem__")
     + ("__add__", "__radd__", "__iadd__", "__mul__", "__rmul__", "__imul__")

@@ -73,7 +73,7 @@ _LENGTH = (Position(_MAPPING, 0, 4), Position(_SEQUENCE, 0, 45))
 _ITEM = (Position(_MAPPING, 1, 5), Position(_SEQUENCE, 3, 44))
 _ASSIGN = (Position(_MAPPING, 2, 3), Position(_SEQUENCE, 5, 39))
 
-#: The special methods whose slots CPython does not compute anew, each with its slots.
+#: The special methods whose slots CPython does not compute again, each with its slots.
 SLOTS = {
     "__new__": _NEW,
     "__add__": _ADD,
@@ -181,7 +181,7 @@ def _slot(cls: type, position: Position) -> Optional[Any]:
     """Return the pointer of a slot of ``cls``; ``None`` where the class has no such table.
 
     Raises:
-        TypeError: it is no class, and its memory is laid out in another way.
+        TypeError: it is no class, and its memory has another layout.
     """
     if not is_class(cls):
         raise TypeError(f"{cls!r} is no class")
@@ -205,7 +205,7 @@ def write_slot(cls: type, position: Position, value: Optional[int]) -> None:
 
 
 def _has_expected_layout() -> bool:
-    """True if this interpreter lays types out as described: its own answers about three classes are the read ones."""
+    """True if this interpreter has the described layout of types: three classes are read as its own API reads them."""
     if sys.implementation.name != "cpython" or not _POINTER:
         return False
     every = dict.fromkeys(position for positions in SLOTS.values() for position in positions)

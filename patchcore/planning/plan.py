@@ -132,7 +132,7 @@ class Plan(Declaration):
         return [*self.covered(entry), *([] if self.ask is None else self.ask(entry))]
 
     def covered(self, entry: PlannedPatch) -> list[Remark]:
-        """Return a remark for each target of ``entry`` that a later patch replaces, so that nobody calls it."""
+        """Return a remark for each target of ``entry`` that a later patch replaces, so that it is not called."""
         names = [other.patch.name for other in self.patches]
         found: dict[str, bool] = {}
         for other in self.patches[names.index(entry.patch.name) + 1 :] if entry.verdict == APPLY else ():
@@ -159,7 +159,7 @@ _UNCOVER = "Let the later patch wrap what is there, or declare conflicts= in one
 
 
 def covered_by(target: str, name: str, cover: str) -> str:
-    """Return the remark that patch ``name``, which replaces ``cover``, has left nobody who calls ``target``."""
+    """Return the remark that ``target`` is not called any more because patch ``name`` replaces ``cover``."""
     if cover != target:
         return f"{target} is covered by {name}, which replaces {cover}, unless the replacement inherits or calls it"
     return f"{target} is covered by {name}: it is called only if the replacement calls it"
@@ -195,7 +195,7 @@ class Context(NamedTuple):
 def continue_plan(
     plan: Plan, known: Mapping[str, PlannedPatch], tried: Container[str]
 ) -> tuple[Plan, list[PlannedPatch], list[PlannedPatch]]:
-    """Return how to go on to ``plan``, made when an earlier one was carried out.
+    """Return the steps from an earlier plan, which was carried out, to ``plan``.
 
     Args:
         plan: made as if nothing were applied.
@@ -341,7 +341,7 @@ def _steps_of(name: str) -> Optional[tuple[Step, ...]]:
 
 
 def _steps(target: Target) -> tuple[Step, ...]:
-    """The target with the difference between ``a.b:c`` and ``a.b.c`` taken out."""
+    """Return the steps of a target, which are the same for ``a.b:c`` and ``a.b.c``."""
     return (*target.module.split("."), *target.path) if target.module else target.path
 
 
@@ -437,7 +437,7 @@ def _exclude(
     verdicts: dict[str, Verdict],
     environment: Environment,
 ) -> None:
-    """Turn down each patch that cannot go together with an earlier one of ``candidates``; ``targets`` by patch name."""
+    """Refuse each patch that is in conflict with an earlier one of ``candidates``; ``targets`` are by patch name."""
     accepted: dict[str, Candidate] = {}
     refused_by: dict[str, Candidate] = {}  # a name -> an accepted patch that conflicts with it
     # the steps of a target -> the accepted patches that write it or something inside it, that write itself

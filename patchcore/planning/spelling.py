@@ -41,15 +41,15 @@ def home_of(target: Target) -> Target:
             return Target(module, (*path, *target.path[depth:]))
         found, around = space[step], module
         path = (*path, step)
-        goes_on = depth + 1 < len(target.path)
+        has_more_steps = depth + 1 < len(target.path)
         if _is_module(found):
             name = (namespace(found) or {}).get("__name__")
-            if type(name) is str and sys.modules.get(name) is found and goes_on:
+            if type(name) is str and sys.modules.get(name) is found and has_more_steps:
                 module, path = name, ()
         elif is_class(found) or in_module:
             defined_in, qualname = qualified_name(found)
             # an alias of a function or class in another library's module is a place of its own, not resolved further
-            is_near = goes_on or defined_in.startswith(f"{around}.")
+            is_near = has_more_steps or defined_in.startswith(f"{around}.")
             if is_near and find_named(defined_in, qualname) is found:
                 module, path = defined_in, tuple(qualname.split("."))
     return Target(module, path)

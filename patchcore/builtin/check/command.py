@@ -243,7 +243,7 @@ def _remarks(patcher: Patcher, plan: Plan, checked: Iterable[PlannedPatch]) -> l
 
 
 def _checked(plan: Plan) -> list[PlannedPatch]:
-    """The patches for the installed libraries that nobody has disabled, also those that need an NPU."""
+    """Return the patches for the installed libraries that are not disabled, also those that need an NPU."""
     environment = Environment()
     return [entry for entry in plan if not is_disabled(entry) and environment.has_libraries_of(entry.patch)]
 

@@ -44,7 +44,7 @@ class Coverage(NamedTuple):
 
 
 def is_disabled(entry: PlannedPatch) -> bool:
-    """Return whether somebody has disabled a patch; one that is off by default is not."""
+    """True if a setting has disabled a patch; one that is off by default is not disabled."""
     return entry.verdict == OFF and entry.chosen_by is not None
 
 

@@ -21,7 +21,7 @@ _HINT = "write: @patchcore.hookimpl, and below it def register_patches(): return
 
 
 def note_forgotten(plugins: Plugins, answers: Mapping[str, Sequence[Any]]) -> None:
-    """Note each plugin whose patches nobody gets as a problem of that plugin; see the hook ``after_collect``.
+    """Note each plugin whose patches are not registered as a problem of that plugin; see the hook ``after_collect``.
 
     Args:
         plugins: the loaded plugins.

@@ -124,12 +124,12 @@ class Drift:
         self._original_of = original_of
         self._known: Optional[Originals] = None
 
-    def of(self, entry: PlannedPatch, *, trusting: bool = False) -> list[Comparison]:
+    def of(self, entry: PlannedPatch, *, skip_recorded: bool = False) -> list[Comparison]:
         """Return a comparison for each target of one patch; none if its plugin carries no fingerprints.
 
         Args:
             entry: of a plan, with any verdict; its library is installed.
-            trusting: skip targets whose installed version is recorded.
+            skip_recorded: skip targets whose installed version is recorded.
 
         Raises:
             PluginError: the file cannot be read.
@@ -140,7 +140,7 @@ class Drift:
         found = []
         for change, target in fingerprinted(entry.patch, entry.targets):
             library = Library.of(target, self._environment)
-            if trusting and recorded.has(library, target):
+            if skip_recorded and recorded.has(library, target):
                 continue
             nearest = recorded.nearest(library, target)
             if nearest is None:
@@ -169,7 +169,7 @@ class Drift:
             except TargetNotFound as error:
                 status, detail = GONE, str(error)
             except NotShown as error:
-                if recorded.was_defined(before, target):  # whatever may add names now, the library took this one out
+                if recorded.was_defined(before, target):  # the library took this name out
                     status, detail = GONE, f"its source defines it no more ({error})"
                 else:
                     status, detail, reason = UNKNOWN, f"seen only once it is imported ({error})", "not in a source"
@@ -195,7 +195,7 @@ def remarks_on(entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
     """
     drift = Drift(original_of=ENGINE.journal.original)
     try:
-        comparisons = drift.of(entry, trusting=not thorough)
+        comparisons = drift.of(entry, skip_recorded=not thorough)
     except PluginError as error:
         return [Remark(str(error), logging.WARNING, finding=True, topic="plugin")]
     changed = [comparison for comparison in comparisons if comparison.drifted]

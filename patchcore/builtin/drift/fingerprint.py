@@ -76,7 +76,7 @@ class Originals:
                 raise
             with CONTAINED:
                 module = module or importlib.import_module(target.module)
-        except TargetNotFound:  # made in a way that nobody would expect
+        except TargetNotFound:  # its source does not show it: it is made at run time
             module = self._imported(target)
             if module is None:
                 if isinstance(change, SlotChange) and change.may_be_absent and self._has_owner(target):

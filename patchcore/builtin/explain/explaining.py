@@ -138,7 +138,7 @@ class Explainer:
         )
 
     def _changes_of(self, record: Record) -> tuple[ChangeExplanation, ...]:
-        """The changes that have laid something over a slot."""
+        """Return the changes that have written a slot."""
         return tuple(self._change(made) for made in self._changes if record.slot.name in made.record.slots)
 
     def _change(self, made: _Made) -> ChangeExplanation:

@@ -205,7 +205,7 @@ class _Replacement:
         return []
 
     def open(self) -> None:
-        """From here on, in this thread, whoever imports the replaced module gets the real one."""
+        """From here on, in this thread, an import of the replaced module returns the real one."""
         self._importing.depth = getattr(self._importing, "depth", 0) + 1
 
     def close(self, *, finished: bool) -> None:

@@ -44,7 +44,7 @@ class StubWriter(Writer):
                 return
             state.control = provider
             state.status, state.reason = APPLIED, ""
-            if name in sys.modules and sys.modules[name] is None:  # somebody has blocked the import
+            if name in sys.modules and sys.modules[name] is None:  # other code has blocked the import
                 provider.ledger.enter(name, ABSENT, None)
             self._engine.watch.provide(name, provider)
 

@@ -29,7 +29,7 @@ def install_command(*requirements: str) -> str:
 
     The package index has the distributions of this project after a release only. Until then they come from where
     patchcore was installed from: a checkout, a repository, or a folder with wheels. The line then also names
-    the missing distributions of this project that they need. A distribution of anybody that is installed from a
+    the missing distributions of this project that they need. Any distribution that is installed from a
     folder is installed from that folder again.
 
     Args:

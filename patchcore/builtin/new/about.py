@@ -26,7 +26,7 @@ class PluginMetadata(NamedTuple):
 
     Args:
         license: an SPDX expression.
-        author, email: of whoever makes it, empty if git knows none.
+        author, email: of its author, empty if git knows none.
         source: the address of the repository, empty if it has none.
 
     Example:

@@ -30,7 +30,7 @@ class Hits(NamedTuple):
 
 
 def count_hits(processes: Sequence[Process]) -> list[Hits]:
-    """Return the calls of each counted target, in the order of the reports; nothing where nobody has counted."""
+    """Return the calls of each counted target, in the order of the reports; nothing without counts."""
     found: dict[tuple[str, str], Hits] = {}
     for process in processes:
         for patch in process.content["patches"]:

@@ -56,8 +56,8 @@ class ChangeView:
     Args:
         kind, target: see :class:`patchcore.report.ChangeRecord`; so are ``slots`` to ``unreachable``.
         standings: the most telling first.
-        calls: how often the target was called, ``None`` where nobody counted.
-        replaced: how often the replacement was called then, ``None`` for all or where nobody counted.
+        calls: how often the target was called, ``None`` if calls were not counted.
+        replaced: how many of these calls the replacement got, ``None`` for all or if calls were not counted.
     """
 
     kind: str
@@ -72,7 +72,7 @@ class ChangeView:
 
     @property
     def hits(self) -> Optional[int]:
-        """How many calls the replacement answered, ``None`` where nobody counted."""
+        """How many calls the replacement got, ``None`` if calls were not counted."""
         return self.calls if self.replaced is None else self.replaced
 
     @property
@@ -114,12 +114,12 @@ class PatchView:
 
     @property
     def calls(self) -> Optional[int]:
-        """How often its targets were called, ``None`` where nobody counted."""
+        """How often its targets were called, ``None`` if calls were not counted."""
         return _sum(change.calls for change in self.changes)
 
     @property
     def hits(self) -> Optional[int]:
-        """How often it did something: calls that its replacements answered; ``None`` where nobody counted."""
+        """How many calls its replacements got; ``None`` if calls were not counted."""
         return _sum(change.hits for change in self.changes)
 
     @property

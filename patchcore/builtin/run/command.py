@@ -61,7 +61,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             "or patchcore run -- torchrun ..."
         )
     options.patcher, options.project = patcher, project
-    # the program's own are nobody else's business, and there may be many
+    # the program's own options are private, and there may be many
     options.arguments = arguments[: len(arguments) - len(options.program)]
     options.command = main
     return options

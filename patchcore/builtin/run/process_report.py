@@ -112,7 +112,7 @@ class ProcessReport:
         return self._manifest[1:]
 
     def write(self, *, finished: bool = False) -> None:
-        """Write the file anew; a directory that cannot be written to is reported on stderr, once, by main processes."""
+        """Write the file again; main processes report a directory that cannot be written to on stderr, once."""
         if self._directory is None:
             return
         with self._lock:
@@ -262,7 +262,7 @@ def _details(report: Report, others: Sequence[tuple[Made, PatchRecord]], verbosi
 def _others(patcher: Patcher) -> list[tuple[Made, PatchRecord]]:
     """Return the patches of the Patchers that the program or its libraries have made, and where that was.
 
-    Patches that nobody asked for are left out, and so are those that the run has applied as well: a program that starts
+    Skipped patches that no user named are left out, and so are those that the run applied too: a program that starts
     with ``patchcore.apply()`` would have each patch in its report twice.
     """
     own = {_outcome(record) for record in patcher.records()}

@@ -211,7 +211,7 @@ def _read(path: Path) -> bytes:
     _expect_regular(os.stat(path))
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with open(descriptor, "rb") as file:
-        _expect_regular(os.fstat(descriptor))  # somebody may have put another one in its place
+        _expect_regular(os.fstat(descriptor))  # the file may have been replaced meanwhile
         content = file.read(LARGEST + 1)  # files of /proc have more in them than their size
     if len(content) > LARGEST:
         raise Malformed(_TOO_LARGE)

@@ -1,4 +1,4 @@
-"""Files that nobody ever reads half of, and folders that nobody else can enter, for code.
+"""Files that are written whole or not at all, and folders for code that no other user can enter.
 
 Needs nothing but the standard library: ``tools/mmcv_wheel.py`` loads it where patchcore is not installed.
 """
@@ -140,7 +140,7 @@ def private_folder(folder: Path) -> Path:
 def refuse_shared(folder: Path) -> Path:
     """Return the real path of a folder that only this user and root can enter: code may be loaded from its files.
 
-    The folder belongs to this user, and its permissions are 0700 or less, so nobody else can reach the files in it. A
+    The folder belongs to this user, and its permissions are 0700 or less, so no other user can reach the files in it. A
     folder that does not exist is not refused. Use the path that is returned: links on the way to it can change.
 
     Raises:

@@ -36,7 +36,7 @@ class Progress:
         """Count one step as done.
 
         Args:
-            more: there will be another one, whatever was expected.
+            more: there will be another one, even if it was not expected.
         """
         if self._bar is not None:
             (task,) = self._bar.tasks

@@ -28,7 +28,7 @@ CALLED_AS_DECLARED = (
 _POSITIONAL = (_BY_POSITION, Parameter.POSITIONAL_OR_KEYWORD)
 _ANY_NUMBER = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
-#: As many arguments as nobody has parameters, who does not take any number.
+#: More arguments than any function has parameters, except those with ``*args``.
 _MANY = 64
 
 #: Arguments by position, and the names of those by keyword.
@@ -46,7 +46,7 @@ def misfit(original: Any, replacement: Any, *, bound: bool = False, before: int 
     Args:
         original: a function, class or other callable, as it is called: a static method without its descriptor.
         replacement: what is called in its place.
-        bound: both get the instance or class first, by position, whatever they call it.
+        bound: both get the instance or class first, by position; its parameter may have any name.
         before: how many arguments ``replacement`` gets besides, before those of the call: 1 for a wrapper.
     """
     if not issubclass(type(original), CALLED_AS_DECLARED) or not issubclass(type(replacement), CALLED_AS_DECLARED):
@@ -124,7 +124,7 @@ def _takes_anything(signature: inspect.Signature, bound: bool) -> bool:
 
 
 def _calls(signature: inspect.Signature, bound: bool) -> Iterator[Call]:
-    """Yield calls such that whoever takes them all takes every call that ``signature`` takes.
+    """Yield some calls: a callable that accepts these accepts every call that ``signature`` accepts.
 
     Required arguments are by position, as they are in nearly all calls, so that a replacement may call them by other
     names. Optional ones are left out, by position, and by name. Where there is no end of arguments, there are many.

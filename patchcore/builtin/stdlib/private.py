@@ -42,7 +42,7 @@ _GONE: Any = object()
 
 
 class PrivateLibrary:
-    """Private copies of modules of the standard library, in use while somebody needs them."""
+    """Private copies of modules of the standard library, in use as long as a patch needs them."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

@@ -52,7 +52,7 @@ def compare_speed(
 
     Args:
         patched: makes a context in which the patch is in force.
-        prepare: makes the call ready, anew each time.
+        prepare: makes the call ready, before each turn.
         device: where it runs.
         wait: returns when the device has done its work.
     """

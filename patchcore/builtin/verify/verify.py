@@ -246,7 +246,7 @@ class _CheckRun:
         self._measured: list[Measurement] = []
 
     def result(self) -> CheckResult:
-        """Run it, whatever is raised."""
+        """Run it; an exception becomes part of the result."""
         try:
             return self._run()
         except _Raised as raised:
