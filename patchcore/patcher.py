@@ -314,7 +314,7 @@ class Patcher(contextlib.ContextDecorator):
             return self._report({})
 
     def _refuse_reentry(self, what: str) -> None:
-        """Raise an error if a signal handler or a finalizer calls while this thread is in the middle of an operation."""
+        """Raise an error if a signal handler or a finalizer calls in the middle of an operation of this thread."""
         if is_reentrant((self._lock, *ENGINE.locks), sys._getframe(2), ENGINE.writer_packages):
             raise PatchError(
                 f"cannot {what} now: a signal handler or a finalizer calls Patcher.{what}() while this thread applies "
@@ -427,7 +427,7 @@ class Patcher(contextlib.ContextDecorator):
         return self._candidates
 
     def _carry_out(self, plan: Plan, entries: Sequence[PlannedPatch]) -> Report:
-        """Apply ``entries`` of the plan. If one fails under the policy ``raise``, revert all of this Patcher's patches."""
+        """Apply ``entries`` of the plan. If one fails under the policy ``raise``, revert all patches."""
         tried = {entry.patch.name for entry in entries}
         try:
             self._refuse(entries)
