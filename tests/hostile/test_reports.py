@@ -20,8 +20,8 @@ import patchcore as pc
 from patchcore import process
 from patchcore.builtin.drift.lockfile import read_lock
 from patchcore.builtin.drift.recorded import Recorded
+from patchcore.builtin.report import report_file
 from patchcore.builtin.report.merge import findings, read_reports
-from patchcore.builtin.run import report_file
 from patchcore.builtin.run.session import Session
 from patchcore.cli import main
 from patchcore.process import describe_process, parse_decimal, process_rank, rank_variable

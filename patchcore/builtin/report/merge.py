@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from patchcore.builtin.report.report_file import Malformed, read_report
 from patchcore.builtin.run.process_report import FILES, OTHERS
-from patchcore.builtin.run.report_file import Malformed, read_report
 from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER
 from patchcore.builtin.shared.finding import Finding
 from patchcore.builtin.shared.manifest import compare_manifests
@@ -33,7 +33,7 @@ class Process:
     """One process of a run.
 
     Args:
-        content: its report, as :func:`patchcore.builtin.run.report_file.read_report` returns it.
+        content: its report, as :func:`patchcore.builtin.report.report_file.read_report` returns it.
     """
 
     content: Mapping[str, Any]

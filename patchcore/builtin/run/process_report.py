@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Optional
 
 import patchcore as pc
 from patchcore.builtin.run.advice import advise_at_the_end
+from patchcore.builtin.run.logs import QUIET
 from patchcore.builtin.run.news import news_of
 from patchcore.builtin.run.roles import LAUNCHER, WORKER, present_role
 from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import TIMELINE
-from patchcore.builtin.run.verbosity import QUIET
 from patchcore.builtin.shared.files import append_text, write_whole
 from patchcore.engine.engine import ENGINE
 from patchcore.patcher import PATCHERS, Patcher

@@ -20,9 +20,9 @@ from reports import PRICE, patcher
 from reports import SHOP as LIBRARY
 
 from patchcore.builtin.report.merge import findings, read_reports
+from patchcore.builtin.report.report_file import Malformed, read_report
 from patchcore.builtin.run import process_report
 from patchcore.builtin.run.process_report import ProcessReport
-from patchcore.builtin.run.report_file import Malformed, read_report
 from patchcore.builtin.run.session import Session
 from patchcore.cli import main
 from patchcore.report import ChangeRecord, PatchRecord
