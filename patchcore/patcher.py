@@ -8,8 +8,8 @@ import importlib
 import re
 import sys
 import weakref
-from _thread import RLock
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from threading import RLock
 from typing import Any, Optional, Union
 
 from patchcore.declare.changes import Skip, SlotChange
@@ -28,12 +28,13 @@ from patchcore.objects.binding import wrapped_callable
 from patchcore.objects.extensions import Extensions, using
 from patchcore.objects.printable import counted, shown
 from patchcore.planning.conditions import APPLY, OFF
-from patchcore.planning.plan import Candidate, Context, Plan, PlannedPatch, continue_plan, covered_by, make_plan
+from patchcore.planning.plan import Candidate, Context, Plan, PlannedPatch, covered_by, make_plan
 from patchcore.planning.provenance import LOCAL_PROVENANCE, Provenance
+from patchcore.planning.revising import continue_plan, with_vetoes
 from patchcore.planning.spelling import alias_remarks
 from patchcore.plugins import Plugins
 from patchcore.process import caller, describe_process, process_rank
-from patchcore.report import APPLIED, FAILED, FAILURES, SKIPPED, PatchRecord, Remark, Report
+from patchcore.report import APPLIED, FAILED, FAILURES, PatchRecord, Remark, Report
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 from patchcore.stderr import show_failure
 
@@ -219,7 +220,7 @@ class Patcher(contextlib.ContextDecorator):
             reason = self._veto(entry, plan, planning=True) if entry.verdict == APPLY else None
             if reason is not None:
                 vetoes[entry.patch.name] = reason
-        return _with_vetoes(plan, vetoes)
+        return with_vetoes(plan, vetoes)
 
     def _make_plan(self) -> Plan:
         """Return the plan before plugins are called that may veto a patch."""
@@ -260,12 +261,79 @@ class Patcher(contextlib.ContextDecorator):
             if self.applied:
                 return self.report()
             plan = self._make_plan()
-            with self._lock:
-                self._entries = {entry.patch.name: entry for entry in plan.patches}
-                self._plan, self._vetoes, self._applications, self._failure = plan, {}, {}, None
-                self._notes, self._remarked, self._notified = list(plan.notes), {}, set()
-                self.applied = True
+            self._begin(plan)
             return self._carry_out(plan, plan.patches)
+
+    def _begin(self, plan: Plan) -> None:
+        """Forget the last apply; from now on imports in other threads may complete or fail patches of ``plan``."""
+        with self._lock:
+            self._entries = {entry.patch.name: entry for entry in plan.patches}
+            self._plan, self._vetoes, self._applications, self._failure = plan, {}, {}, None
+            self._notes, self._remarked, self._notified = list(plan.notes), {}, set()
+            self.applied = True
+
+    def _carry_out(self, plan: Plan, entries: Sequence[PlannedPatch]) -> Report:
+        """Apply ``entries`` of the plan. If one fails under the policy ``raise``, revert all patches."""
+        names = {entry.patch.name for entry in entries}
+        try:
+            self._refuse(entries)
+            self._put_in_force(plan, entries)
+            self._refuse_failures()
+            report = self._announce(names)
+        except BaseException as error:
+            self._undo(error, names)
+            raise
+        self._log(report, names)
+        return report
+
+    def _put_in_force(self, plan: Plan, entries: Iterable[PlannedPatch]) -> None:
+        """Write the changes that can be written now; the engine writes the others when their modules are imported."""
+        moves, vetoing = Moves(loaded=loaded_here()), self.plugins.implements("before_apply")
+        for entry in entries:
+            if entry.verdict == APPLY and not (vetoing and self._is_vetoed(entry, plan)):
+                application = self._acquire(entry)
+                if application is None:
+                    break
+                ENGINE.advance(application, moves, self)
+        ENGINE.rebind(moves, waiting=list(self._applications.values()))
+        with self._lock:
+            self._plan = with_vetoes(plan, self._vetoes)
+
+    def _acquire(self, entry: PlannedPatch) -> Optional[Application]:
+        """Hold the application of a patch; ``None`` if an import in another thread has failed, or somebody reverts."""
+        with self._lock:
+            if not self.applied:
+                return None
+            counting = self.settings.count and entry.patch.count
+            known = entry.patch, entry.targets, entry.provenance
+            application = ENGINE.acquire(*known, self, counting=counting, extensions=self.extensions)
+            self._applications[entry.patch.name] = application
+            if counting and not application.counting:
+                self._note_not_counted(application)
+            return application
+
+    def _refuse_failures(self) -> None:
+        if self._failure is not None:
+            raise PatchError(str(self._failure)) from self._failure
+        self._refuse_problems()
+
+    def _announce(self, names: Container[str]) -> Report:
+        """Call the hook ``after_apply`` for the patches that have ``names``; return the report."""
+        report = self._report({})
+        self._news = False
+        self._notify_after_apply(report, names)
+        if self._news or len(self.plugins.problems) > len(report.problems):
+            self._refuse_problems()
+            report = self._report({})
+        return report
+
+    def _undo(self, error: BaseException, names: Container[str]) -> None:
+        """Revert all patches, because ``error`` has ended the apply."""
+        undone = self._revert()
+        if isinstance(error, PatchError):
+            undone = error.report = error.report or undone
+        if isinstance(error, Exception):  # an interrupt is not to wait for hooks
+            self._notify_after_apply(undone, names)
 
     def refresh(self) -> Report:
         """Apply patches that match now but did not when :meth:`apply` ran, because a library was installed for example.
@@ -426,55 +494,12 @@ class Patcher(contextlib.ContextDecorator):
             self._candidates = list(found.values())
         return self._candidates
 
-    def _carry_out(self, plan: Plan, entries: Sequence[PlannedPatch]) -> Report:
-        """Apply ``entries`` of the plan. If one fails under the policy ``raise``, revert all patches."""
-        tried = {entry.patch.name for entry in entries}
-        try:
-            self._refuse(entries)
-            self._apply(plan, entries)
-            report = self._report({})
-            self._news = False
-            self._notify_after_apply(report, tried)
-            if self._news or len(self.plugins.problems) > len(report.problems):
-                self._refuse_problems()
-                report = self._report({})
-        except BaseException as error:
-            undone = self._revert()
-            if isinstance(error, PatchError):
-                undone = error.report = error.report or undone
-            if isinstance(error, Exception):  # an interrupt is not to wait for hooks
-                self._notify_after_apply(undone, tried)
-            raise
-        self._log(report, tried)
-        return report
-
     def _notify_after_apply(self, report: Report, names: Container[str]) -> None:
         """Call the hook ``after_apply`` for the patches that have ``names``."""
         for record in report.patches if self.plugins.implements("after_apply") else ():
             if record.name in names:
                 self._notified.add(record.name)
                 self.plugins.notify("after_apply", patch=self._entries[record.name].patch, outcome=record)
-
-    def _apply(self, plan: Plan, entries: Iterable[PlannedPatch]) -> None:
-        moves, vetoing = Moves(loaded=loaded_here()), self.plugins.implements("before_apply")
-        for entry in entries:
-            if entry.verdict == APPLY and not (vetoing and self._is_vetoed(entry, plan)):
-                with self._lock:
-                    if not self.applied:  # an import in another thread has failed, or another thread has reverted
-                        break
-                    counting = self.settings.count and entry.patch.count
-                    known = entry.patch, entry.targets, entry.provenance
-                    application = ENGINE.acquire(*known, self, counting=counting, extensions=self.extensions)
-                    self._applications[entry.patch.name] = application
-                    if counting and not application.counting:
-                        self._note_not_counted(application)
-                ENGINE.advance(application, moves, self)
-        ENGINE.rebind(moves, waiting=list(self._applications.values()))
-        with self._lock:
-            self._plan = _with_vetoes(plan, self._vetoes)
-        if self._failure is not None:
-            raise PatchError(str(self._failure)) from self._failure
-        self._refuse_problems()
 
     def _note_not_counted(self, application: Application) -> None:
         note = f"{application}: calls are not counted, because a Patcher that does not count has applied it before"
@@ -720,20 +745,6 @@ def _unordered(plan: Plan, entry: PlannedPatch) -> Iterator[tuple[str, Target]]:
         if other.verdict == APPLY and other is not entry and not entry.patch.stacks_with(other.patch):
             changes = zip(other.patch.changes, other.targets)
             yield from ((other.patch.name, target) for change, target in changes if isinstance(change, SlotChange))
-
-
-def _with_vetoes(plan: Plan, vetoes: Mapping[str, str]) -> Plan:
-    """Return ``plan`` with the patches that plugins have vetoed skipped; the reasons are given by name."""
-    if not vetoes:
-        return plan
-    return plan.evolve(
-        patches=tuple(
-            entry._replace(verdict=SKIPPED, reason=vetoes[entry.patch.name], vetoed=True)
-            if entry.patch.name in vetoes
-            else entry
-            for entry in plan
-        )
-    )
 
 
 def _listed(names: Union[Name, Sequence[Name]]) -> Sequence[Name]:

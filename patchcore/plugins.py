@@ -459,10 +459,6 @@ class Plugins:
     def _call(self, hook: str, implementation: Any, arguments: dict[str, Any]) -> Any:
         """Call one implementation inside the hook wrappers. A wrapper that fails is noted and removed."""
         caller, function = getattr(self._wrappers.hook, hook), implementation.function
-        if not caller.get_hookimpls() and all(map(arguments.__contains__, implementation.argnames)):
-            result = function(*[arguments[name] for name in implementation.argnames])
-            first = caller.spec is not None and caller.spec.opts.get("firstresult")
-            return result if first else [] if result is None else [result]
         while True:
             try:
                 return caller.call_extra([function], arguments)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from _thread import get_ident
 from collections.abc import Iterable
+from threading import get_ident
 from typing import Any, NamedTuple, Optional
 
 from patchcore.logs import logger

@@ -19,9 +19,9 @@ import contextlib
 import itertools
 import os
 import sys
-from _thread import _local
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from threading import local
 from types import ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar
 
@@ -76,10 +76,9 @@ class Engine:
         self._active: dict[str, list[Application]] = {}  # by patch name
         # By module, in order of application.
         self._waiting: defaultdict[str, dict[Application, None]] = defaultdict(dict)
-        # Likewise, those that have yet to write there. Ordered dictionaries: in a plain one that others have left, the
-        # first key is slow to find.
-        self._queues: defaultdict[str, dict[Application, None]] = defaultdict(OrderedDict)
-        self._advancing = _local()  # the applications this thread is advancing, and which to go over again
+        # Likewise, those that have yet to write there.
+        self._queues: defaultdict[str, dict[Application, None]] = defaultdict(dict)
+        self._advancing = local()  # the applications this thread is advancing, and which to go over again
         self._keeping: defaultdict[str, dict[Application, None]] = defaultdict(dict)  # by module with names to keep
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._witnesses: list[ImportWitness] = []

@@ -23,9 +23,9 @@ import importlib.util
 import itertools
 import sys
 import time
-from _thread import RLock, _local, get_ident
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.machinery import ModuleSpec, SourceFileLoader
+from threading import RLock, get_ident, local
 from types import CodeType, ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar
 
@@ -115,7 +115,7 @@ class ImportWatch:
         self._windows: dict[str, tuple[Window, ...]] = {}
         self.compiler: Optional[Compiler] = None
         self.lock = RLock()  # a signal handler may come back
-        self._asking = _local()
+        self._asking = local()
 
     def after_fork(self) -> None:
         """Make a new lock: a thread of the parent may have held the old one."""

@@ -17,8 +17,8 @@ is undone, at the latest before the next.
 from __future__ import annotations
 
 import itertools
-from _thread import RLock
 from collections.abc import Iterable, Iterator, Sequence
+from threading import RLock
 from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.declare.slots import BodySlot, Slot, same_value

@@ -8,8 +8,8 @@ is built by ``change.build(below, slot)``, and the functions that make the produ
 from __future__ import annotations
 
 import contextlib
-from _thread import _local
 from collections.abc import Iterable, Iterator, Mapping
+from threading import local
 from typing import Any, Callable
 
 __all__ = ["NONE", "Extensions", "in_use", "using"]
@@ -63,7 +63,7 @@ class Extensions:
 #: Those of a Patcher without plugins.
 NONE = Extensions()
 
-_this_thread = _local()
+_this_thread = local()
 
 
 def in_use() -> Extensions:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple, Optional
@@ -53,13 +52,31 @@ class Environment:
     """
 
     def __init__(self) -> None:
-        #: Returns true if a module can be found; imports neither it nor its parents.
-        self.is_module: Callable[[str], bool] = functools.cache(find_module)
-        #: As :meth:`version`, but ``None`` for a package that no distribution provides, even if it is loaded.
-        self.released_version: Callable[[str], Optional[str]] = functools.cache(self._find_version)
-        #: Returns why a requirement (``"mmcv>=2,<3"``) is not met here, ``None`` when it is; raises
-        #: :class:`DeclarationError` where it is malformed.
-        self.unmet: Callable[[str], Optional[str]] = functools.cache(self._check)
+        self._modules: dict[str, bool] = {}
+        self._versions: dict[str, Optional[str]] = {}
+        self._unmet: dict[str, Optional[str]] = {}
+
+    def is_module(self, name: str) -> bool:
+        """Return true if module ``name`` can be found; neither it nor its parents are imported."""
+        if name not in self._modules:
+            self._modules[name] = find_module(name)
+        return self._modules[name]
+
+    def released_version(self, package: str) -> Optional[str]:
+        """Return the same as :meth:`version`, but ``None`` for a package that no distribution provides."""
+        if package not in self._versions:
+            self._versions[package] = self._find_version(package)
+        return self._versions[package]
+
+    def unmet(self, requirement: str) -> Optional[str]:
+        """Return why ``requirement`` (``"mmcv>=2,<3"``) is not met here, ``None`` if it is met.
+
+        Raises:
+            DeclarationError: it is malformed.
+        """
+        if requirement not in self._unmet:
+            self._unmet[requirement] = self._check(requirement)
+        return self._unmet[requirement]
 
     def version(self, package: str) -> Optional[str]:
         """Return the version of the distribution that provides import package ``package``, or ``None``.

@@ -18,7 +18,7 @@ from patchcore.planning.spelling import FindHome, unify
 from patchcore.report import FAILED, SKIPPED, Remark
 from patchcore.settings import Choice, Settings
 
-__all__ = ["Candidate", "Context", "Plan", "PlannedPatch", "continue_plan", "covered_by", "make_plan", "select_patches"]
+__all__ = ["Candidate", "Context", "Plan", "PlannedPatch", "covered_by", "make_plan", "select_patches"]
 
 
 class Candidate(NamedTuple):
@@ -190,45 +190,6 @@ class Context(NamedTuple):
     settings: Settings
     plan: Plan
     patcher: Any
-
-
-def continue_plan(
-    plan: Plan, known: Mapping[str, PlannedPatch], tried: Container[str]
-) -> tuple[Plan, list[PlannedPatch], list[PlannedPatch]]:
-    """Return the steps from an earlier plan, which was carried out, to ``plan``.
-
-    Args:
-        plan: made as if nothing were applied.
-        known: the entries of the earlier plan by patch name.
-        tried: the names of those that were applied, failed or were vetoed.
-
-    Returns:
-        The later plan, in which patches that were tried keep their earlier entries; the entries to apply now, in order;
-        and those of them that must be reverted first, because a new patch of the same target goes below them.
-    """
-    beaten = {t: e for e in plan if e.rival is not None and e.patch.name in tried for t in e.targets}
-    entries: list[PlannedPatch] = []
-    new: list[PlannedPatch] = []
-    covered: list[PlannedPatch] = []
-    targets: set[Target] = set()
-    for entry in plan:
-        before = known.get(entry.patch.name, entry)
-        if entry.patch.name not in tried and entry != known.get(entry.patch.name):
-            rival = next((beaten[target] for target in entry.targets if target in beaten), None)
-            if rival is not None and entry.verdict == APPLY:  # who came first stays
-                entry = entry._replace(verdict=FAILED, reason=rival.reason, rival=rival.patch.name)
-            before = entry
-            new.append(entry)
-            targets.update(entry.targets if entry.verdict == APPLY else ())
-        elif (
-            before.verdict == entry.verdict == APPLY
-            and entry.patch.name in tried
-            and not targets.isdisjoint(entry.targets)
-        ):
-            covered.append(before)
-            new.append(before)
-        entries.append(before)
-    return plan.evolve(patches=tuple(entries)), new, covered
 
 
 def make_plan(

@@ -249,10 +249,11 @@ class TestWhatNobodyAskedFor:
         (entry,) = patcher.plan()
         assert (entry.verdict == "apply", entry.asked_for) == (False, asked_for)
 
-    def test_a_built_in_patch_that_does_not_fit(self) -> None:
+    def test_a_patch_of_an_option_that_does_not_fit(self) -> None:
         """Of the patches that --brake asks for, each is for another version of a library."""
         patch = pc.Patch("patchcore.step.absent", [pc.Replace("absent_library:f", len)])
-        patcher = pc.Patcher([Candidate(patch, Provenance("patchcore.torch"))], enable="patchcore.step.absent")
+        provenance = Provenance("patchcore.torch", "patchcore-torch", "1.0", group="patchcore_support")
+        patcher = pc.Patcher([Candidate(patch, provenance)], enable="patchcore.step.absent")
         (entry,) = patcher.plan()
         assert (entry.verdict == "apply", entry.asked_for) == (False, False)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
@@ -49,16 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Print the plugins and the plan."""
-    collects = gc.isenabled()
-    gc.disable()  # most objects live until everything is printed; the collector took a twentieth of the time
-    try:
-        return _list(options)
-    finally:
-        if collects:
-            gc.enable()
-
-
-def _list(options: argparse.Namespace) -> int:
     patcher = shared.patcher_from(options)
     plan = patcher.plan()
     every = list(_patches(plan, verbose=options.verbose))

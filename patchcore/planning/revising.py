@@ -1,0 +1,65 @@
+"""Plans made from other plans: when plugins veto patches, and when a Patcher that is applied goes on to a new plan."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+from patchcore.declare.target import Target
+from patchcore.planning.conditions import APPLY
+from patchcore.planning.plan import Plan, PlannedPatch
+from patchcore.report import FAILED, SKIPPED
+
+__all__ = ["continue_plan", "with_vetoes"]
+
+
+def with_vetoes(plan: Plan, vetoes: Mapping[str, str]) -> Plan:
+    """Return ``plan`` with the patches that plugins have vetoed skipped; the reasons are given by name."""
+    if not vetoes:
+        return plan
+    return plan.evolve(
+        patches=tuple(
+            entry._replace(verdict=SKIPPED, reason=vetoes[entry.patch.name], vetoed=True)
+            if entry.patch.name in vetoes
+            else entry
+            for entry in plan
+        )
+    )
+
+
+def continue_plan(
+    plan: Plan, known: Mapping[str, PlannedPatch], tried: Container[str]
+) -> tuple[Plan, list[PlannedPatch], list[PlannedPatch]]:
+    """Return the steps from an earlier plan, which was carried out, to ``plan``.
+
+    Args:
+        plan: made as if nothing were applied.
+        known: the entries of the earlier plan by patch name.
+        tried: the names of those that were applied, failed or were vetoed.
+
+    Returns:
+        The later plan, in which patches that were tried keep their earlier entries; the entries to apply now, in order;
+        and those of them that must be reverted first, because a new patch of the same target goes below them.
+    """
+    beaten = {t: e for e in plan if e.rival is not None and e.patch.name in tried for t in e.targets}
+    entries: list[PlannedPatch] = []
+    new: list[PlannedPatch] = []
+    covered: list[PlannedPatch] = []
+    targets: set[Target] = set()
+    for entry in plan:
+        before = known.get(entry.patch.name, entry)
+        if entry.patch.name not in tried and entry != known.get(entry.patch.name):
+            rival = next((beaten[target] for target in entry.targets if target in beaten), None)
+            if rival is not None and entry.verdict == APPLY:  # who came first stays
+                entry = entry._replace(verdict=FAILED, reason=rival.reason, rival=rival.patch.name)
+            before = entry
+            new.append(entry)
+            targets.update(entry.targets if entry.verdict == APPLY else ())
+        elif (
+            before.verdict == entry.verdict == APPLY
+            and entry.patch.name in tried
+            and not targets.isdisjoint(entry.targets)
+        ):
+            covered.append(before)
+            new.append(before)
+        entries.append(before)
+    return plan.evolve(patches=tuple(entries)), new, covered
