@@ -765,12 +765,14 @@ def coverage(session: nox.Session) -> None:
 
 @nox.session(python="3.11")
 def cann(session: nox.Session) -> None:
-    """Run tests/fake_cann: the real torch_npu on the fake CANN; needs a C++ compiler, and minutes for the first run."""
+    """Run the tests of the real torch_npu on the fake CANN; needs a C++ compiler, and minutes for the first run."""
     # In an environment of its own: torch loads torch_npu in every process that imports torch.
     install_requirements(session, TEST, TEST_TORCH, BUILD, CANN)
     folders = (Path("plugins", name) for name in ("fake_cann", "patchcore_torch", "torch_npu_patches"))
     install_distributions(session, ROOT, *folders)
     run_pytest(session, "tests/fake_cann")
+    # What patchcore's own plugins do with torch_npu, in a process that has the real one.
+    session.run("python", "-m", "fake_cann", "run", "-m", "pytest", "-q", "tests/emulated", env=ONE_THREAD)
 
 
 @nox.session

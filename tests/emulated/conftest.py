@@ -1,7 +1,8 @@
 """Tests of the emulated NPU: collected only in a process that has one, ``pytest tests/emulated --emulate-npu``.
 
 torch can neither rename nor forget a device, so these tests have a process of their own. ``NPU_EMULATOR_CORE=python``
-or ``native`` picks the core.
+or ``native`` picks the core. ``python -m fake_cann run -m pytest tests/emulated`` runs some of the modules on the real
+torch_npu.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import running
 from npu_fixtures import as_after_start  # noqa: F401
 
 HERE = Path(__file__).resolve().parent
@@ -28,9 +30,20 @@ EITHER_CORE = {
 }
 
 
+#: Modules about what patchcore's own plugins do with torch_npu: they run on the real one, too, where the fake CANN is.
+ON_REAL_TORCH_NPU = {
+    "test_cuda_names",
+    "test_equal_devices",
+    "test_migrated_programs",
+    "test_transfer_to_npu",
+}
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave the folder out unless the NPU is emulated: its modules need the device."""
-    return None if config.getoption("emulate_npu", default=False) else True
+    if config.getoption("emulate_npu", default=False):
+        return None
+    return None if running.ON_CANN and (collection_path == HERE or collection_path.stem in ON_REAL_TORCH_NPU) else True
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,13 +1,35 @@
-"""Programs in processes of their own, which they may change for good."""
+"""Programs in processes of their own, which they may change for good.
+
+They have the NPU that the tests have: the emulated one, or the real torch_npu on the fake CANN.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
 import textwrap
 
-INSTALL = "import npu_emulator; npu_emulator.install()\n"
+
+def on_cann() -> bool:
+    """Tell whether this process has the real torch_npu on the fake CANN."""
+    if importlib.util.find_spec("fake_cann") is None:
+        return False
+    from fake_cann.environment import finds_libraries
+
+    return finds_libraries()
+
+
+ON_CANN = on_cann()
+#: The option of patchcore run for the NPU of these tests.
+OPTION = "--fake-cann" if ON_CANN else "--emulate-npu"
+INSTALL = "" if ON_CANN else "import npu_emulator; npu_emulator.install()\n"
+
+
+def without_note(printed: str) -> str:
+    """Return what a program has printed, without the line that torch_npu prints on stdout where CANN is fake."""
+    return printed.replace("Warning: ASCEND_HOME_PATH environment variable is not set.\n", "")
 
 
 def output_of(code: str, *arguments: str, **environ: str) -> str:
@@ -21,4 +43,4 @@ def output_of(code: str, *arguments: str, **environ: str) -> str:
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code), *arguments]
     done = subprocess.run(command, env={**os.environ, **environ}, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return without_note(done.stdout)

@@ -29,14 +29,20 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     run.add_argument("--devices", type=int, help="how many NPUs there are (FAKE_CANN_DEVICES), 8 by default")
     run.add_argument("--memory-mib", type=int, help="memory of each (FAKE_CANN_MEMORY_MIB), 65536 by default")
     run.add_argument("--soc", help="name of the chip (FAKE_CANN_SOC), Ascend910B3 by default")
-    run.add_argument("program", nargs=argparse.REMAINDER, help="arguments of python: a file, or -m and a module")
+    run.add_argument(
+        "program", nargs=argparse.REMAINDER, help="arguments of python: a file, -m and a module, -c and code"
+    )
     operators = commands.add_parser("operators", help="list the operators that the installed torch_npu can call")
     operators.add_argument("--only", choices=("computed", "refused"), help="list only these")
     build = commands.add_parser("build", help="compile the libraries for the installed torch")
     build.add_argument("--force", action="store_true", help="compile them again even if they are there")
-    options = parser.parse_args(arguments)
+    options, others = parser.parse_known_args(arguments)
+    if options.command != "run" and others:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
     try:
         if options.command == "run":
+            # options of python that come first, such as -m, are others to argparse: it begins the rest behind them
+            options.program = [*others, *options.program]
             if not options.program:
                 run.error("expected a program: python -m fake_cann run train.py")
             _run(options)

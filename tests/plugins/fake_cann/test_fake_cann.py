@@ -13,6 +13,7 @@ import pytest
 table = pytest.importorskip("fake_cann.table", reason="needs the plugins of this repository")
 
 from fake_cann import build, environment, wheel  # noqa: E402
+from fake_cann.__main__ import main  # noqa: E402
 from fake_cann.errors import FakeCannError, RealCannError  # noqa: E402
 
 
@@ -121,4 +122,24 @@ def test_the_environment_of_children(packages: Path, tmp_path: Path, monkeypatch
     environment.prepare(environ)
     assert environ["LD_LIBRARY_PATH"] == f"{folder}{os.pathsep}/opt/mine"
     assert environ["TASK_QUEUE_ENABLE"] == "0"
+    assert environ["EMULATED_DEVICES"] == "npu"
     assert environment.finds_libraries(environ)
+
+
+@pytest.mark.parametrize("options", [["-m", "json.tool"], ["-c", "print(1)"], ["-u", "train.py", "--devices", "3"]])
+def test_options_of_python_and_of_the_program_are_theirs(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+
+    def start(_: str, arguments: list[str], environ: dict[str, str]) -> None:
+        started.append([*arguments, environ["FAKE_CANN_DEVICES"]])
+
+    monkeypatch.setattr(environment, "prepare", lambda environ: None)
+    monkeypatch.setattr(os, "execve", start)
+    main(["run", "--devices", "2", *options])
+    assert started == [[sys.executable, *options, "2"]]
+
+
+def test_what_no_command_has_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["build", "--fast"])
+    assert "unrecognized arguments: --fast" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any, Optional
 
@@ -11,7 +12,10 @@ from patchcore.plugin import CPU_DEVICE, CallOutcome, Execution, Framework
 from patchcore_torch.tensors import comparison
 from patchcore_torch.tensors.execution import TensorExecution
 
-__all__ = ["Tensors"]
+__all__ = ["EMULATED_DEVICES", "Tensors"]
+
+#: The variable that names emulated devices.
+EMULATED_DEVICES = "EMULATED_DEVICES"
 
 
 class Tensors(Framework):
@@ -36,9 +40,17 @@ class Tensors(Framework):
             raise SettingsError(f"--device {device}: torch has no such device here ({error})") from error
 
     def is_emulated(self, device: str) -> bool:
-        """Return what the library that gives torch this device, ``torch_npu`` for ``npu``, says of itself."""
+        """Return whether a device is emulated: its library is marked, or the environment of the process names it.
+
+        The library of ``npu`` is ``torch_npu``, and its mark ``torch_npu.__emulated__``. The variable is
+        ``EMULATED_DEVICES``, names with commas between them: a library that computes on an emulated device without
+        knowing it has no mark.
+        """
+        kind = device.partition(":")[0]
+        if kind in os.environ.get(EMULATED_DEVICES, "").split(","):
+            return True
         try:
-            library = importlib.import_module(f"torch_{device.partition(':')[0]}")
+            library = importlib.import_module(f"torch_{kind}")
         except ImportError:
             return False
         return getattr(library, "__emulated__", False) is True
