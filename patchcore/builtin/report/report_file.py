@@ -17,7 +17,8 @@ import msgspec
 
 from patchcore import __version__
 from patchcore.builtin.explain.layers import TargetRecord
-from patchcore.builtin.run.news import add_news, news_of
+from patchcore.builtin.report.news import add_news
+from patchcore.builtin.run.process_report import news_of
 from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER
 from patchcore.builtin.shared.manifest import Manifest
 from patchcore.objects.printable import printable

@@ -49,7 +49,7 @@ def register_hookspecs() -> Any:
 
 @hookimpl
 def register_settings() -> Iterable[Setting]:
-    from patchcore.builtin.run.logs import check_level, check_verbosity
+    from patchcore.builtin.run.verbosity import check_level, check_verbosity
     from patchcore.settings import Setting, check_names, check_path
 
     return (

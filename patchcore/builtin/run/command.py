@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from patchcore.builtin.run.compat import chosen_compat
-from patchcore.builtin.run.logs import QUIET
+from patchcore.builtin.run.verbosity import QUIET
 from patchcore.builtin.shared import command_line, examples
 from patchcore.cli import options as shared
 from patchcore.errors import PatchcoreError, PatchError, SettingsError

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Optional
 
 import patchcore as pc
 from patchcore.builtin.run.advice import advise_at_the_end
-from patchcore.builtin.run.logs import QUIET
-from patchcore.builtin.run.news import news_of
 from patchcore.builtin.run.roles import LAUNCHER, WORKER, present_role
 from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import TIMELINE
+from patchcore.builtin.run.verbosity import QUIET
 from patchcore.builtin.shared.files import append_text, write_whole
 from patchcore.engine.engine import ENGINE
 from patchcore.patcher import PATCHERS, Patcher
@@ -31,7 +30,7 @@ from patchcore.stdlib import loaded
 if TYPE_CHECKING:
     from patchcore.builtin.shared.manifest import Manifest
 
-__all__ = ["FILES", "OTHERS", "ProcessReport"]
+__all__ = ["FILES", "OTHERS", "ProcessReport", "news_of"]
 
 #: The names of the files.
 FILES = "report-*.json"
@@ -42,6 +41,11 @@ OTHERS = "Other Patchers"
 #: Records of patches that may be written in whole reports while imports complete patches, which takes about 20
 #: microseconds for each. News that come later are appended to a file of their own.
 _AT_ONCE = 1000
+
+
+def news_of(report: Path) -> Path:
+    """Return the file that has the news of a process, from the file that has its report."""
+    return report.with_suffix(".news")
 
 
 class ProcessReport:

@@ -5,17 +5,11 @@ A whole report takes tens of milliseconds where there are a thousand patches, a 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from patchcore.report import ChangeRecord, PatchRecord, Problem, Report, Section
 
-__all__ = ["add_news", "news_of"]
-
-
-def news_of(report: Path) -> Path:
-    """Return the file that has the news of a process, from the file that has its report."""
-    return report.with_suffix(".news")
+__all__ = ["add_news"]
 
 
 def add_news(content: dict[str, Any], news: list[dict[str, Any]]) -> None:
