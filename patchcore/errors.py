@@ -54,7 +54,7 @@ _NO_MODULE = re.compile(r"No module named '?([\w.]+)")
 class PatchcoreError(Exception):
     """Base of every error patchcore raises on purpose.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> try:
         ...     pc.Target.parse("shop")
@@ -67,7 +67,7 @@ class PatchcoreError(Exception):
 class DeclarationError(PatchcoreError, ValueError):
     """A patch, a change or a requirement is declared wrongly.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> pc.Replace("shop:price", "fast_shop.price")
         Traceback (most recent call last):
@@ -78,7 +78,7 @@ class DeclarationError(PatchcoreError, ValueError):
 class TargetError(DeclarationError):
     """A target is malformed.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> pc.Target.parse("shop")
         Traceback (most recent call last):
@@ -89,7 +89,7 @@ class TargetError(DeclarationError):
 class TargetNotFound(PatchcoreError, LookupError):
     """A target names something that does not exist.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> pc.original("statistics:meen")
         Traceback (most recent call last):
@@ -112,7 +112,7 @@ class UnknownName(PatchcoreError, LookupError):
         message: the text of the error.
         name: the name, if it is that of a patch.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> patch = pc.Patch("shop.price", changes=pc.Replace("shop:price", len))
         >>> pc.Patcher([patch], disable="shop.prise").plan()
@@ -128,7 +128,7 @@ class UnknownName(PatchcoreError, LookupError):
 class PlanError(PatchcoreError):
     """No order satisfies the declared ``after`` / ``before``.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> one = pc.Patch("demo.one", after="demo.two", changes=pc.Replace("statistics:mean", min))
         >>> two = pc.Patch("demo.two", after="demo.one", changes=pc.Replace("statistics:mode", min))
@@ -141,7 +141,7 @@ class PlanError(PatchcoreError):
 class ConflictError(PatchcoreError):
     """Two patches write the same slot and neither is declared to stack on the other.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> def same(original, *args, **kwargs):
         ...     return original(*args, **kwargs)
@@ -158,7 +158,7 @@ class ConflictError(PatchcoreError):
 class PluginError(PatchcoreError):
     """A plugin failed to load, to register or inside a hook.
 
-    Example:
+    Examples:
         >>> from patchcore.cli import build_parser
         >>> from patchcore.plugin import patcher_from
         >>> patcher_from(build_parser(discover=False)[0].parse_args(["list", "-p", "no_such_module"]))
@@ -197,7 +197,7 @@ CONTAINED = _Contained()
 class SettingsError(PatchcoreError, ValueError):
     """A setting cannot be read or has an impossible value.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> pc.Settings.load(arguments={"on_failure": "retry"})
         Traceback (most recent call last):
@@ -208,7 +208,7 @@ class SettingsError(PatchcoreError, ValueError):
 class StubError(PatchcoreError, RuntimeError):
     """A stub was used: something of a library that is not there, which a patch has made importable.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> patch = pc.Patch("demo.stub", changes=pc.StubImport("fast_attention"))
         >>> with pc.Patcher([patch]):
@@ -224,7 +224,7 @@ class PatchError(PatchcoreError):
 
     ``report`` is the :class:`patchcore.Report` of the moment of failure, ``None`` when there is none.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> patch = pc.Patch("demo.mean", changes=pc.Replace("statistics:meen", min))
         >>> pc.Patcher([patch], strict=True).apply()
@@ -240,7 +240,7 @@ def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "; did you me
 
     Case and the parts before the last dot are forgiven, so that ``Deform_Conv`` finds ``mmcv.deform_conv``.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import did_you_mean
         >>> did_you_mean("prise", ["price", "tea"])
         "; did you mean 'price'?"
@@ -280,8 +280,9 @@ def conflict_message(slot: str, first: Any, second: Any, *, inside: bool = False
 def missing_modules(texts: Iterable[str]) -> list[str]:
     """Return the names of the modules that are missing according to the messages of Python in ``texts``.
 
-    >>> missing_modules(["ModuleNotFoundError: No module named 'shop'"])
-    ['shop']
+    Examples:
+        >>> missing_modules(["ModuleNotFoundError: No module named 'shop'"])
+        ['shop']
     """
     return [name for text in texts for name in _NO_MODULE.findall(text)]
 
@@ -289,8 +290,9 @@ def missing_modules(texts: Iterable[str]) -> list[str]:
 def describe_error(error: BaseException) -> str:
     """Return an error as one line: its type and message, or the message alone if patchcore raised it.
 
-    >>> describe_error(ValueError("no price"))
-    'ValueError: no price'
+    Examples:
+        >>> describe_error(ValueError("no price"))
+        'ValueError: no price'
     """
     try:
         text = " ".join(str(error).split())

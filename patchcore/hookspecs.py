@@ -56,7 +56,7 @@ def hookimpl(
         options: those of pluggy: ``optionalhook=True`` for a hook of another plugin that may be missing,
             ``tryfirst``, ``trylast``, ``wrapper``, ``specname``.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> @pc.hookimpl
         ... def registry_tables():

@@ -72,7 +72,7 @@ class Patcher(contextlib.ContextDecorator):
     Raises:
         UnknownName: at the first plan, when a name in ``enable`` / ``disable`` means nothing.
 
-    Example:
+    Examples:
         >>> import statistics
         >>> import patchcore as pc
         >>> patcher = pc.Patcher([pc.Patch("demo.mean", changes=pc.Replace("statistics:mean", min))])
@@ -193,10 +193,11 @@ class Patcher(contextlib.ContextDecorator):
     def disable(self, *names: Name) -> Patcher:
         """Leave ``names`` out of later plans; this overrides earlier calls and the settings. Return the Patcher.
 
-        >>> from patchcore import Patch, Patcher, Replace
-        >>> patch = Patch("shop.price", changes=Replace("shop:price", len))
-        >>> [entry.verdict for entry in Patcher([patch]).disable("shop.price").plan()]
-        ['off']
+        Examples:
+            >>> from patchcore import Patch, Patcher, Replace
+            >>> patch = Patch("shop.price", changes=Replace("shop:price", len))
+            >>> [entry.verdict for entry in Patcher([patch]).disable("shop.price").plan()]
+            ['off']
         """
         self._choose((), names)
         return self
@@ -694,7 +695,7 @@ def apply(
     On its own it stays applied; ``with patchcore.apply():`` restores everything at the end of the block. Arguments and
     exceptions are those of :meth:`Patcher.discover` and :meth:`Patcher.apply`.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> with pc.apply(plugins=[]) as patcher:  # no installed plugin: nothing but the built-in ones
         ...     patcher.report().summary()
@@ -720,7 +721,7 @@ def original(target: Union[str, Target]) -> Any:
         The original object, or the present one if nothing is patched. For a static or class method or a property, the
         function inside it, which takes ``cls`` or ``self``.
 
-    Example:
+    Examples:
         >>> import statistics
         >>> from patchcore import Patch, Patcher, Replace, original
         >>> patch = Patch("demo.mean", changes=Replace("statistics:mean", lambda data: 0))

@@ -128,7 +128,7 @@ class Plugins:
     Raises:
         UnknownName: ``allowed`` names a plugin that is not installed.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import Plugins
         >>> Plugins(discover=False).problems
         []

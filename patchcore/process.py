@@ -70,7 +70,7 @@ def parse_decimal(text: str, most: int) -> Optional[int]:
 
     ``str.isdigit`` is true of ``²``, which ``int`` refuses, and ``int`` reads ``٣``, ``1_0`` and ``" 1"``.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import parse_decimal
         >>> parse_decimal("12", 100), parse_decimal("-1", 100), parse_decimal("101", 100)
         (12, None, None)
@@ -84,7 +84,7 @@ def parse_decimal(text: str, most: int) -> Optional[int]:
 def rank_variable() -> Optional[str]:
     """Return the environment variable that holds the rank of this process, ``None`` outside a job.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import rank_variable
         >>> print(rank_variable())  # outside a job
         None
@@ -96,7 +96,7 @@ def rank_variable() -> Optional[str]:
 def process_rank() -> int:
     """Return the rank of this process in its job, 0 outside one.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import process_rank
         >>> process_rank() >= 0
         True

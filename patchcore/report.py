@@ -51,7 +51,7 @@ class ChangeRecord(NamedTuple):
         missed: how its module was imported without patchcore seeing it, so that the change was made late or not at all;
             empty where that did not happen.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> patch = pc.Patch("demo.mean", changes=pc.Replace("statistics:mean", min))
         >>> with pc.Patcher([patch]) as patcher:
@@ -86,7 +86,7 @@ class PatchRecord(NamedTuple):
         asked_for: false for a patch that is skipped and that no user named, and for one whose failure is ignored;
             summaries do not count it.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> patch = pc.Patch("shop.price", changes=pc.Replace("shop:price", len))
         >>> with pc.Patcher([patch]) as patcher:
@@ -172,7 +172,7 @@ class Section(NamedTuple):
             lines by ``kind``.
         counts: how many patches that the plugin applies itself have which status; summaries have it with their counts.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> class Plugin:
         ...     @pc.hookimpl
@@ -203,7 +203,7 @@ class Remark(NamedTuple):
         topic: the subject in one word: the kind of the finding, and the key of ``data`` in JSON.
         data: for programs: a list of dictionaries.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> pc.Remark("shop 3 is not tested", finding=True, advice="Install shop 2").finding
         True
@@ -234,7 +234,7 @@ class Report(Declaration):
         environment: facts about this process: interpreter, process id, rank.
         sections: the sections that plugins add.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> with pc.Patcher([pc.Patch("demo.mean", changes=pc.Replace("statistics:mean", min))]) as patcher:
         ...     report = patcher.report()

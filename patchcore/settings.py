@@ -36,7 +36,7 @@ class Choice(NamedTuple):
         strength: of the source. A choice of a stronger source wins over one of a weaker source. ``None`` is as strong
             as the strongest of the other choices.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> from patchcore.plugin import Choice
         >>> def disable_all(value, origin):
@@ -80,7 +80,7 @@ class Setting(NamedTuple):
         affects_patches: true if the value changes which edits patches make. A lock file then has it, and
             ``patchcore run --locked`` refuses another value.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> def positive(value, where, folder):
         ...     if int(value) < 1:
@@ -133,7 +133,7 @@ class Settings(NamedTuple):
         origins: the source of each setting that is not a default.
         given: values of settings of plugins that are not checked yet.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> settings = pc.Settings.load(arguments={"on_failure": "raise"}, origin="this script")
         >>> settings.on_failure
@@ -366,7 +366,7 @@ def _spelled(origin: str, key: str, option: Optional[str]) -> str:
 def check_names(value: Any, where: str, directory: Optional[Path]) -> tuple[str, ...]:
     """Return the names in a list, or in a text with commas: a ``check`` of :class:`Setting`.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import check_names
         >>> check_names("till, price", "SHOP_NAMES", None)
         ('till', 'price')
@@ -400,7 +400,7 @@ def _policy(value: Any, where: str, directory: Optional[Path]) -> str:
 def check_path(value: Any, where: str, directory: Optional[Path]) -> Optional[str]:
     """Return a path, relative to the folder of its source: a ``check`` of :class:`Setting`.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> from patchcore.plugin import check_path
         >>> Path(check_path("prices", "SHOP_FOLDER", Path("/srv"))).name

@@ -33,7 +33,7 @@ def print_message(text: str) -> None:
     Args:
         text: of the line. The name of the program, and the rank in a job of several, are written before it.
 
-    Example:
+    Examples:
         >>> import contextlib, io
         >>> from patchcore.plugin import print_message
         >>> with contextlib.redirect_stderr(io.StringIO()) as shown:

@@ -45,7 +45,7 @@ def add_own(package: str) -> None:
 
     A plugin that works while the patches it has applied are in force calls this for its package.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import add_own
         >>> add_own("shop_npu_patches")
     """

@@ -43,7 +43,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Raises:
         SystemExit: from argparse (help, usage errors), or from the program under ``run``.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import main
         >>> try:
         ...     main(["--version"])

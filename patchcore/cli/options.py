@@ -106,7 +106,7 @@ def _options_of(parser: argparse.ArgumentParser) -> Iterator[str]:
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose plugins and patches.
 
-    Example:
+    Examples:
         >>> import argparse
         >>> from patchcore.plugin import add_selection
         >>> parser = argparse.ArgumentParser()
@@ -147,7 +147,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Add ``--format``.
 
-    Example:
+    Examples:
         >>> import argparse
         >>> from patchcore.plugin import add_format
         >>> parser = argparse.ArgumentParser()
@@ -169,7 +169,7 @@ def patcher_from(options: argparse.Namespace, *, start: Optional[Path] = None) -
         UnknownName, SettingsError: an option or setting means nothing.
         PluginError: a local patch module cannot be loaded; unlike installed plugins, the user named these.
 
-    Example:
+    Examples:
         >>> import argparse
         >>> from patchcore.plugin import add_selection, patcher_from
         >>> parser = argparse.ArgumentParser()

@@ -18,7 +18,7 @@ __all__ = ["print_error", "print_json", "print_line"]
 def print_json(content: Mapping[str, Any]) -> None:
     """Print ``content`` with ``schema_version`` to stdout.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import print_json
         >>> print_json({"price": 3})
         {
@@ -39,7 +39,7 @@ def print_error(text: str, who: str = "patchcore: ") -> None:
 def print_line(text: str = "", style: str = "") -> None:
     """Print a line, or several: with a style of rich on a terminal, else plain.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import print_line
         >>> print_line("3 prices")
         3 prices

@@ -49,7 +49,7 @@ class Skip(Declaration):
     Args:
         reason: shown in the plan and in the report.
 
-    Example:
+    Examples:
         >>> import os
         >>> import patchcore as pc
         >>> def when():
@@ -68,7 +68,7 @@ class Skip(Declaration):
 class Literal(Declaration):
     """Marks a text that is itself the value, and not a target: ``Replace("m:VERSION", Literal("2.0"))``.
 
-    Example:
+    Examples:
         >>> import string
         >>> import patchcore as pc
         >>> patch = pc.Patch("demo.digits", changes=pc.Replace("string:digits", pc.Literal("01")))
@@ -86,7 +86,7 @@ class Literal(Declaration):
 class Change(Declaration):
     """One declarative edit. ``target`` is the place that it edits, or the module whose import it waits for.
 
-    Example:
+    Examples:
         A change that a writer of a plugin makes:
 
         >>> from patchcore import Target
@@ -205,7 +205,7 @@ class Change(Declaration):
 class SlotChange(Change):
     """A change of one slot.
 
-    Example:
+    Examples:
         A change of a slot, which needs no writer:
 
         >>> import string
@@ -310,7 +310,7 @@ class Replace(SlotChange):
     Raises:
         DeclarationError: an argument is malformed.
 
-    Example:
+    Examples:
         >>> import statistics
         >>> import patchcore as pc
         >>> patch = pc.Patch("demo.mean", changes=pc.Replace("statistics:mean", min))
@@ -474,7 +474,7 @@ class Wrap(SlotChange):
     Raises:
         DeclarationError: an argument is malformed.
 
-    Example:
+    Examples:
         >>> import statistics
         >>> import patchcore as pc
         >>> def rounded(original, data):
@@ -543,7 +543,7 @@ class Register(SlotChange):
     Raises:
         DeclarationError: an argument is malformed.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> class Till:
         ...     "A model of a shop."
@@ -635,7 +635,7 @@ def resolve(reference: Any, *, raw: bool = False) -> Any:
         TargetNotFound: the attribute does not exist; the message has the nearest name that does.
         Exception: the import of the module failed with it.
 
-    Example:
+    Examples:
         >>> from patchcore import Target
         >>> from patchcore.plugin import resolve
         >>> resolve(Target.parse("math:sqrt"))(9)

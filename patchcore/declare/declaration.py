@@ -22,7 +22,7 @@ class Declaration:
     define ``==`` in any way, as arrays do. A dataclass would call that ``==``, and costs about a millisecond of import
     time for each class.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import Declaration
         >>> class Price(Declaration):
         ...     "A price."
@@ -62,7 +62,7 @@ class Declaration:
 def as_tuple(value: Any, what: str, where: str) -> tuple[Any, ...]:
     """Return a declared list as a tuple; one text or target alone counts as a list of one.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import as_tuple
         >>> as_tuple("tea", "goods", "Shop(...)")
         ('tea',)
@@ -85,7 +85,7 @@ def as_mapping(value: Any, what: str, where: str) -> Mapping[str, Any]:
 def check_callables(where: str, **values: Any) -> None:
     """Raise :class:`DeclarationError` where one of ``values`` is given and cannot be called.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import check_callables
         >>> check_callables("Shop(...)", price=3)
         Traceback (most recent call last):

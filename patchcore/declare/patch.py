@@ -54,7 +54,7 @@ class Patch(Declaration):
     Raises:
         DeclarationError: an argument is malformed.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> price = pc.Replace("shop.prices:price", "fast_shop:price")
         >>> patch = pc.Patch("shop.price", summary="a faster price", requires="shop>=2", changes=price)
@@ -204,7 +204,7 @@ def patch(
     Raises:
         DeclarationError: an argument is malformed or unknown, or what is decorated is no function.
 
-    Example:
+    Examples:
         >>> import statistics
         >>> import patchcore as pc
         >>> @pc.patch("statistics:mean")
@@ -230,7 +230,7 @@ def wrap(target: Union[str, Target], **declaration: Any) -> Callable[[Callable[.
     Raises:
         DeclarationError: an argument is malformed or unknown, or what is decorated is no function.
 
-    Example:
+    Examples:
         >>> import statistics
         >>> import patchcore as pc
         >>> @pc.wrap("statistics:mean")

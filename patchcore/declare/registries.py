@@ -22,7 +22,7 @@ def find_table(registry: Any, tables: Iterable[str]) -> Optional[tuple[str, dict
         registry: any object.
         tables: names of attributes in which registries keep their entries.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import find_table
         >>> class Registry:
         ...     def __init__(self):

@@ -53,7 +53,7 @@ class Slot:
 
     Each subclass reads and writes one kind of owner. ``name`` is the text that messages show, ``package.module:path``.
 
-    Example:
+    Examples:
         >>> import statistics
         >>> from patchcore import Target
         >>> from patchcore.plugin import find_slot
@@ -152,7 +152,7 @@ class BodySlot(Slot):
 class NamespaceSlot(Slot):
     """An entry of the ``__dict__`` of a module or an instance.
 
-    Example:
+    Examples:
         >>> import string
         >>> from patchcore.plugin import NamespaceSlot
         >>> NamespaceSlot(string, "digits", "string:digits").read()
@@ -273,7 +273,7 @@ class _SeenModule(ModuleType):
 class ClassSlot(Slot):
     """An attribute of a class, written past any ``__setattr__`` of its metaclass.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import ClassSlot
         >>> class Till:
         ...     price = staticmethod(len)
@@ -362,7 +362,7 @@ class MemberSlot(Slot):
 class ItemSlot(Slot):
     """An item of a mutable mapping.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import ItemSlot
         >>> prices = {"tea": 3}
         >>> ItemSlot(prices, "tea", "shop:prices['tea']").read()
@@ -419,7 +419,7 @@ def find_slot(target: Target, module: Any, *, may_be_absent: bool = False) -> Sl
         TargetError: a step exists but cannot be a slot: a data descriptor computes its value, or its owner cannot be
             written.
 
-    Example:
+    Examples:
         >>> import collections
         >>> from patchcore import Target
         >>> from patchcore.plugin import find_slot
@@ -462,7 +462,7 @@ def find_seen(target: Target, module: Any) -> SeenSlot:
 def slot_of(owner: Any, step: Step, name: str) -> Slot:
     """Return the slot ``step`` of ``owner``, existing or not; raise :class:`TargetError` when there cannot be one.
 
-    Example:
+    Examples:
         >>> import string
         >>> from patchcore.plugin import slot_of
         >>> slot_of(string, "digits", "string:digits").read()

@@ -15,7 +15,7 @@ __all__ = ["Item", "Step", "Target"]
 class Item(NamedTuple):
     """One ``[key]`` step of a target's path: an item of a mapping, or an entry of a registry.
 
-    Example:
+    Examples:
         >>> from patchcore import Target
         >>> Target.parse('shop:PRICES["tea"]').path
         ('PRICES', Item(key='tea'))
@@ -45,7 +45,7 @@ class Target(NamedTuple):
         path: attribute names and :class:`Item` keys from the module to the slot. A parsed target has at least one (two
             in the all-dots form); the path is empty if a change edits the import of the module itself.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> pc.Target.parse("shop.prices:Till.total")
         Target(module='shop.prices', path=('Till', 'total'))

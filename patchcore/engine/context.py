@@ -34,7 +34,7 @@ class WriteContext:
         module: the module of the change's target, imported; ``None`` if the change does not wait for that import.
         moves: collects the written slots; names that hold an old value of such a slot are bound to the new value.
 
-    Example:
+    Examples:
         A writer that sets an environment variable; :class:`Writer` shows it in use.
 
         >>> import os
@@ -114,7 +114,7 @@ class Writer:
     Args:
         engine: of the process, for the writers that ship with patchcore.
 
-    Example:
+    Examples:
         >>> import os
         >>> import patchcore as pc
         >>> from patchcore.plugin import Change, ItemSlot, Plugins, Writer

@@ -74,7 +74,7 @@ _undo: weakref.WeakKeyDictionary[FunctionType, list[Callable[[], Any]]] = weakre
 def reference(raw: Any) -> Any:
     """Return the object that a by-value reference to the slot holds: the function in a static method, else ``raw``.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import reference
         >>> reference(staticmethod(len))
         <built-in function len>
@@ -105,7 +105,7 @@ def bind_like(raw: Any, value: Any, *, in_class: bool) -> Any:
     A value that already is a descriptor object is taken as it is. ``in_class`` is true if the slot belongs to a
     class, where a plain function would be bound and a builtin would not.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import bind_like
         >>> bind_like(staticmethod(len), min, in_class=True).__func__
         <built-in function min>
@@ -160,7 +160,7 @@ def _as_function(value: Callable[..., Any]) -> Callable[..., Any]:
 def wrapped_callable(raw: Any) -> Any:
     """Return the callable inside ``raw`` that gets the arguments of the call, ``self`` or ``cls`` included.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import wrapped_callable
         >>> wrapped_callable(classmethod(len))
         <built-in function len>
@@ -191,7 +191,7 @@ def wrap_raw(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: 
     Raises:
         DeclarationError: ``raw`` is a class, or cannot be called.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import wrap_raw
         >>> def price(goods): return 3
         >>> wrap_raw(price, lambda original, goods: 2 * original(goods), in_class=False)("tea")
@@ -245,7 +245,7 @@ def dispatch(
     Raises:
         DeclarationError: one of the two cannot be called, or the original is a class.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import dispatch
         >>> def price(goods): return 3
         >>> def free(goods): return 0
@@ -457,7 +457,7 @@ def copy_metadata(function: Any, original: Any) -> Any:
     there (``_torchdynamo_disable`` of torch 2) that is wrong for any other function. And it copies attributes that a
     callable object has from its class, such as ``cache_clear`` of :func:`functools.lru_cache`.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import copy_metadata
         >>> def price(goods): "Return the price of goods."
         >>> copy_metadata(lambda goods: 3, price).__doc__

@@ -58,7 +58,7 @@ class Counter:
         in_use: whether something that counts was made; of a change that puts a class in its slot nothing is.
         replacement, original: the calls that went there; ``original`` is ``None`` without branches.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import Counter, wrap_raw
         >>> counter = Counter()
         >>> price = wrap_raw(lambda: 3, lambda original: original(), in_class=False, counter=counter)

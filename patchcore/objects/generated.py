@@ -317,7 +317,7 @@ def signature_of(function: Any, *, follow_wrapped: bool = True) -> inspect.Signa
     Since Python 3.14 annotations are computed when they are read, and fail where a name is imported for type
     checkers only (PEP 649): such an annotation is a ``ForwardRef`` here.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import signature_of
         >>> def price(goods, count=1): ...
         >>> signature_of(price)

@@ -48,7 +48,7 @@ def private_name_getter(names: Mapping[str, str], distribution: str) -> Callable
         names: the place of each, see :func:`look_up`, by the attribute.
         distribution: that uses them, for messages.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import private_name_getter
         >>> get = private_name_getter({"encode": "json.encoder:encode_basestring"}, "shop-npu-patches")
         >>> get("encode")("tea")

@@ -73,7 +73,7 @@ _COMPUTED_IN_C = (GetSetDescriptorType, MemberDescriptorType)
 class StubSpec(ModuleSpec):
     """The spec of a module that can be imported and is not there: see :mod:`patchcore.builtin.imports.stubs`.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import StubSpec
         >>> StubSpec("fast_attention", None).name
         'fast_attention'
@@ -88,7 +88,7 @@ def class_namespace(klass: type) -> Mapping[str, Any]:
 def namespace(obj: object) -> Optional[MutableMapping[str, Any]]:
     """Return the ``__dict__`` of a module or an instance, ``None`` when it has none that can be written.
 
-    Example:
+    Examples:
         >>> import string
         >>> from patchcore.plugin import namespace
         >>> namespace(string)["digits"]
@@ -110,7 +110,7 @@ def namespace(obj: object) -> Optional[MutableMapping[str, Any]]:
 def qualified_name(obj: object) -> tuple[str, str]:
     """Return ``__module__`` and ``__qualname__`` of ``obj``, ``""`` for none; runs no code of its class.
 
-    Example:
+    Examples:
         >>> import collections
         >>> from patchcore.plugin import qualified_name
         >>> qualified_name(collections.Counter.update)
@@ -142,7 +142,7 @@ def _plain_attribute(obj: object, name: str) -> Any:
 def is_class(obj: object) -> bool:
     """Return whether ``obj`` is a class by its type alone: ``__class__`` of a proxy or lazy module is not read.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import is_class
         >>> is_class(int), is_class(3)
         (True, False)
@@ -153,7 +153,7 @@ def is_class(obj: object) -> bool:
 def closed_over(function: FunctionType) -> Iterator[Any]:
     """Yield the values of the free variables of ``function``, except those that have no value yet.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import closed_over
         >>> def shop(price):
         ...     return lambda: price
@@ -207,7 +207,7 @@ def is_lazy(module: object) -> bool:
 def is_initializing(module: object) -> bool:
     """Return whether the body of ``module`` has not run to its end: it is being imported, or loaded lazily later.
 
-    Example:
+    Examples:
         >>> import statistics
         >>> from patchcore.plugin import is_initializing
         >>> is_initializing(statistics)
@@ -222,7 +222,7 @@ def is_initializing(module: object) -> bool:
 def executed_module(name: str) -> Optional[ModuleType]:
     """Return module ``name`` when it was imported and its body has run to the end, else ``None``.
 
-    Example:
+    Examples:
         >>> import statistics
         >>> from patchcore.plugin import executed_module
         >>> executed_module("statistics") is statistics
@@ -241,7 +241,7 @@ def find_module(name: str) -> bool:
     imported, its own ``__path__`` counts. A blocked import (``sys.modules[name] = None``) is not found, nor are its
     submodules. Stubs are not found either: no patch may match because of a stub.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import find_module
         >>> find_module("statistics"), find_module("no_such_module")
         (True, False)
@@ -269,7 +269,7 @@ def is_stub(name: str) -> bool:
 def module_file(name: str) -> Optional[str]:
     """Return the file that module ``name`` is or would be imported from, ``None`` for none; imports nothing.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import module_file
         >>> module_file("statistics").endswith("statistics.py")
         True
@@ -286,7 +286,7 @@ def missing_ancestor(name: str, found: Optional[set[str]] = None) -> Optional[st
         name: of a module.
         found: modules that were found already; those that are found now are added.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import missing_ancestor
         >>> missing_ancestor("collections.shop.tea")
         'collections.shop'
@@ -310,7 +310,7 @@ def submodule_names(package: str) -> list[str]:
 def lineage(name: str) -> Iterator[str]:
     """Return the full names of the packages around a module, the outermost first, and its own.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import lineage
         >>> list(lineage("shop.prices.tea"))
         ['shop', 'shop.prices', 'shop.prices.tea']
@@ -359,7 +359,7 @@ def ask_finders(name: str, path: Any, target: Any = None, *, but: object = None)
         target: the module that is reloaded, if any.
         but: a finder that is not called.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import ask_finders
         >>> ask_finders("statistics", None).name
         'statistics'

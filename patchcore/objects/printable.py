@@ -44,7 +44,7 @@ def counted(count: int, noun: str, plural: str = "") -> str:
         noun: in the singular, with an adjective before it or a verb after it.
         plural: where :func:`inflected` cannot form it: of ``place needs``, for example.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import counted
         >>> counted(1, "patch"), counted(1000, "patch")
         ('1 patch', '1,000 patches')

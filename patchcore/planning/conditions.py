@@ -44,7 +44,7 @@ class Environment:
 
     Any distribution that provides an import package meets its requirement: mmcv, mmcv-full and mmcv-lite meet ``mmcv``.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import Environment
         >>> environment = Environment()
         >>> environment.unmet("shop>=2")

@@ -41,7 +41,7 @@ def headers(distribution: Distribution) -> dict[str, str]:
 def version_of(name: str) -> Optional[str]:
     """Return the version of distribution ``name``, ``None`` where there is none or it is broken.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import version_of
         >>> version_of("no-such-distribution") is None
         True
@@ -57,7 +57,7 @@ def version_of(name: str) -> Optional[str]:
 def version_of_provider(package: str) -> Optional[str]:
     """Return the version of the distribution that provides import package ``package``, the first on the path.
 
-    Example:
+    Examples:
         >>> import importlib.metadata
         >>> from patchcore.plugin import version_of_provider
         >>> version_of_provider("pluggy") == importlib.metadata.version("pluggy")

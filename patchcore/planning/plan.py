@@ -24,7 +24,7 @@ __all__ = ["Candidate", "Context", "Plan", "PlannedPatch", "covered_by", "make_p
 class Candidate(NamedTuple):
     """A patch that a plugin contributed.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> from patchcore.plugin import Candidate, Provenance
         >>> patch = pc.Patch("shop.price", changes=pc.Replace("shop:price", len))
@@ -50,7 +50,7 @@ class PlannedPatch(NamedTuple):
         chosen_as: the name by which that setting means it.
         vetoed: true if a plugin has vetoed it.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> patch = pc.Patch("demo.mean", changes=pc.Replace("statistics:mean", min))
         >>> entry = pc.Patcher([patch]).plan()["demo.mean"]
@@ -88,7 +88,7 @@ class Plan(Declaration):
         notes: remarks that belong to no single patch.
         ask: returns the remarks of plugins on an entry; by default there are none.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> patch = pc.Patch("demo.mean", changes=pc.Replace("statistics:mean", min))
         >>> pc.Patcher([patch]).plan()["demo.mean"].verdict
@@ -174,7 +174,7 @@ class Context(NamedTuple):
         plan: the plan that is being applied.
         patcher: the :class:`~patchcore.Patcher` that applies the patch; several may share one plugin.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> class Plugin:
         ...     @pc.hookimpl
@@ -260,7 +260,7 @@ def select_patches(name: str, candidates: Iterable[Candidate]) -> list[Candidate
     Raises:
         UnknownName: it means none of them; the message has the nearest name.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> from patchcore.plugin import Candidate, Provenance, select_patches
         >>> patch = pc.Patch("shop.price", legacy_names="price", changes=pc.Replace("shop:price", len))

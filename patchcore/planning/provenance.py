@@ -26,7 +26,7 @@ class Provenance(NamedTuple):
         file: source file of the plugin, once it is loaded.
         group: its entry-point group, empty for local code. Built-in plugins have one, and no distribution.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import Provenance
         >>> str(Provenance("shop", "shop-npu-patches", "1.2"))
         'plugin shop, shop-npu-patches 1.2'

@@ -29,7 +29,7 @@ class Call(Change):
     Raises:
         DeclarationError: an argument is malformed.
 
-    Example:
+    Examples:
         >>> import statistics
         >>> import patchcore as pc
         >>> def patch_by_hand(module, options):

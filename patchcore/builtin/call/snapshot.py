@@ -45,7 +45,7 @@ class Snapshot:
         roots: names of the packages.
         tables: names of attributes in which registries keep their entries.
 
-    Example:
+    Examples:
         >>> import string
         >>> from patchcore.plugin import Snapshot
         >>> snapshot = Snapshot("string")

@@ -62,7 +62,7 @@ PYTHON = sys.executable
 def probe_process() -> ProbeResult:
     """Return the summary of this process's patches and the digest of its manifest; ``None`` outside a run.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import probe_process
         >>> print(probe_process())  # outside a run
         None
@@ -86,7 +86,7 @@ class Probe(NamedTuple):
         start: starts one; returns the result of :func:`probe_process` in it.
         unreachable: why patchcore cannot reach such a process, with the remedy; empty if it can.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> from patchcore.plugin import Probe, probe_python
         >>> class Plugin:
@@ -159,7 +159,7 @@ def probe_python(*arguments: str, environment: Optional[Mapping[str, str]] = Non
         arguments: of this Python, in front of the code to run.
         environment: its variables; those of this process by default.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import probe_python
         >>> print(probe_python())  # outside a run
         None

@@ -121,7 +121,7 @@ def patches_behind(value: Any) -> tuple[str, tuple[str, ...]]:
         The name of the place, ``package.module:Class.attribute``, and the names of the patches, the last applied first.
         Both are empty if no patch made the object and no patch has written its body.
 
-    Example:
+    Examples:
         >>> import statistics
         >>> from patchcore import Patch, Patcher, Wrap
         >>> patch = Patch("demo.mean", changes=Wrap("statistics:mean", lambda original, data: original(data)))

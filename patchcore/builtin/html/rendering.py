@@ -48,7 +48,7 @@ def need_jinja(command: str) -> None:
     Raises:
         SettingsError: Jinja2 is not installed; the message has the line that installs it.
 
-    Example:
+    Examples:
         >>> from patchcore import SettingsError
         >>> from patchcore.plugin import need_jinja
         >>> try:

@@ -18,7 +18,7 @@ class TextTable(NamedTuple):
         columns: headings.
         rows: as many texts each as there are columns; the first names the row. A text may have several lines.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import TextTable
         >>> TextTable("Prices", ("Goods", "Price"), [("tea", "3")]).columns
         ('Goods', 'Price')
@@ -44,7 +44,7 @@ class TablesPage(NamedTuple):
         kinds: texts that stand out where they are a whole cell, with a status whose colour they get: ``applied``,
             ``pending``, ``failed``, ``skipped``.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import TablesPage, TextTable
         >>> table = TextTable("Prices", ("Goods", "Price"), [("tea", "3")])
         >>> page = TablesPage("patchcore prices", "Prices", "1 price", good=True, tables=[table])

@@ -57,7 +57,7 @@ class StubImport(ImportChange):
     Raises:
         DeclarationError: an argument is malformed.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> with pc.Patcher([pc.Patch("demo.stub", changes=pc.StubImport("fast_attention"))]):
         ...     from fast_attention import Attention
@@ -102,7 +102,7 @@ class ReplaceImport(ImportChange):
     Raises:
         DeclarationError: an argument is malformed.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> change = pc.ReplaceImport("fast_attention", with_={"attend": min})
         >>> with pc.Patcher([pc.Patch("demo.attention", changes=change)]):
@@ -158,7 +158,7 @@ class InjectImport(SlotChange):
     Raises:
         DeclarationError: an argument is malformed.
 
-    Example:
+    Examples:
         >>> import statistics
         >>> import patchcore as pc
         >>> with pc.Patcher([pc.Patch("demo.sqrt", changes=pc.InjectImport("math", "sqrt", into="statistics"))]):
@@ -222,7 +222,7 @@ class WhileImporting(ImportChange):
     Raises:
         DeclarationError: an argument is malformed.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> version = pc.Replace("shop:__version__", pc.Literal("2.1"))
         >>> pc.Patch("demo.version", changes=pc.WhileImporting("till", version)).changes[0].changes == (version,)

@@ -119,7 +119,7 @@ class StubModule(ModuleType):
         origin: of the change that makes it.
         attributes: names that have a value of their own, ``__version__`` among them.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> from patchcore.plugin import StubModule
         >>> with pc.Patcher([pc.Patch("demo.stub", changes=pc.StubImport("fast_attention"))]):

@@ -35,7 +35,7 @@ def install_command(*requirements: str) -> str:
     Args:
         requirements: as for pip, ``npu-emulator``, ``torch-npu-patches[torch]`` or ``rich>=12``; and options of pip.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> pc.install_command("rich>=12").endswith(" -m pip install 'rich>=12'")
         True

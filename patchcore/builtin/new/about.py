@@ -29,7 +29,7 @@ class PluginMetadata(NamedTuple):
         author, email: of its author, empty if git knows none.
         source: the address of the repository, empty if it has none.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import PluginMetadata
         >>> PluginMetadata(author="Ann").license
         'Apache-2.0'

@@ -28,7 +28,7 @@ class PluginNames(NamedTuple):
         package: for ``import``, ``bevformer_npu_patches``.
         plugin: its entry point, and the first part of the names of its patches: ``bevformer``.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import PluginNames
         >>> PluginNames.derive("shop-npu-patches")
         PluginNames(distribution='shop-npu-patches', package='shop_npu_patches', plugin='shop')

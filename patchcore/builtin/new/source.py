@@ -16,7 +16,7 @@ class TitledRows(NamedTuple):
         columns: headings.
         rows: as many texts each as there are columns.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import TitledRows
         >>> TitledRows("Prices", ("GOODS", "PRICE"), [("tea", "3")]).title
         'Prices'
@@ -36,7 +36,7 @@ class PluginSource(NamedTuple):
         needs: the distributions that the plugin depends on besides patchcore: the line that installs it names those
             that are missing.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import PluginSource
         >>> PluginSource({"shop_npu/plugin.py": "import patchcore"}, needs=["torch"]).needs
         ['torch']

@@ -159,7 +159,7 @@ def render_pyproject(
         dependencies: requirements besides patchcore.
         has_copy: whether the package has a ``replacements.py`` that is neither formatted nor checked.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import PluginMetadata, PluginNames, render_pyproject
         >>> text = render_pyproject(PluginNames.derive("shop-npu-patches"), "Patches of shop", PluginMetadata())
         >>> 'name = "shop-npu-patches"' in text
@@ -181,7 +181,7 @@ def render_pyproject(
 def render_package(names: PluginNames) -> str:
     """Return the package's ``__init__.py``.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import PluginNames, render_package
         >>> "shop" in render_package(PluginNames.derive("shop-npu-patches"))
         True

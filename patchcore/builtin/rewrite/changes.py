@@ -31,7 +31,7 @@ class Source:
         name, file, text, lines: the same.
         needs: the objects that the edited code uses: the name under which it finds each, and its target.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> source = pc.Source("shop", "shop.py", "price = 3")
         >>> _ = source.reference("math:sqrt")
@@ -94,7 +94,7 @@ class Rules(Declaration):
     Raises:
         DeclarationError: an argument is malformed.
 
-    Example:
+    Examples:
         >>> import ast
         >>> import patchcore as pc
         >>> def edit(tree, source):
@@ -146,7 +146,7 @@ class Rewrite(Change):
     Raises:
         DeclarationError: an argument is malformed.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> pc.Patch("shop.devices", changes=pc.Rewrite("shop.*", rules="shop_npu.rules:RULES")).changes[0].kind
         'rewrite'

@@ -32,7 +32,7 @@ logger = logging.getLogger("patchcore")
 class RunError(PatchError):
     """Ends a program of a run; a user reads its message alone, without a trace.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> from patchcore.plugin import RunError
         >>> class Plugin:
@@ -73,7 +73,7 @@ def run_role() -> str:
     ``main`` is the program of ``patchcore run``, ``launcher`` the program that starts ranks (torchrun), ``rank`` a rank
     of a job, ``worker`` any other process.
 
-    Example:
+    Examples:
         >>> run_role()
         ''
     """

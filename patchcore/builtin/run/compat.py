@@ -26,7 +26,7 @@ class Compat(NamedTuple):
         take_part: called in each process of a run with its Patcher, before that is applied: lets the program find the
             interface.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import Compat
         >>> Compat("old_shop", ["old_shop_patcher"], take_part=lambda patcher: None).modules
         ['old_shop_patcher']

@@ -38,7 +38,7 @@ def log_to_stderr(level: Optional[str] = None, known: Iterable[str] = ()) -> Non
         level: from which on messages are shown, warnings by default.
         known: first lines of messages that are not shown, because the user has seen them.
 
-    Example:
+    Examples:
         >>> import subprocess, sys
         >>> code = "from patchcore.plugin import log_to_stderr; log_to_stderr('INFO')"
         >>> subprocess.run([sys.executable, "-c", code], check=True).returncode

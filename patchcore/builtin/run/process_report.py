@@ -61,7 +61,7 @@ class ProcessReport:
         patcher: applied.
         role: of this process in the run.
 
-    Example:
+    Examples:
         A hook gets it, and writes the report again after it has noted an event:
 
         >>> import patchcore as pc

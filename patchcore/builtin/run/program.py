@@ -67,7 +67,7 @@ def find_command(name: str, arguments: Sequence[str], *, as_module: bool) -> Com
     Raises:
         SettingsError: there is none; the message has the command to write instead.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import find_command
         >>> find_command("shop.train", ["--epochs", "2"], as_module=True).arguments[-4:]
         ('-m', 'shop.train', '--epochs', '2')

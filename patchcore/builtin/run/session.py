@@ -53,7 +53,7 @@ class Session(NamedTuple):
         libraries: the top-level modules that patches are for, and that they need.
         problems: the problems of plugins that the launcher has shown.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> from patchcore.plugin import Session
         >>> class Plugin:

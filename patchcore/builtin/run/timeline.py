@@ -140,7 +140,7 @@ def note_event(kind: str, subject: str = "", detail: str = "", *, since: Optiona
         kind, subject, detail: see :class:`Event`.
         since: when it began, in seconds of ``time.perf_counter``; ``None`` for a moment.
 
-    Example:
+    Examples:
         >>> note_event("compared", detail="8 ranks have the same patches")
     """
     TIMELINE.note(kind, subject, detail, since=since)

@@ -88,7 +88,7 @@ def print_problems(patcher: Patcher, messages: Iterable[str] = ()) -> None:
         patcher: with the plugins.
         messages: other errors that the command shows, which may be about missing modules, too.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> from patchcore.plugin import print_problems
         >>> print_problems(pc.Patcher())  # no plugin failed

@@ -22,7 +22,7 @@ _SHOWN_LINES = 40
 class CompilerError(PatchcoreError):
     """There is no compiler, it failed, or a variable about it is wrong.
 
-    Example:
+    Examples:
         >>> import sys
         >>> from patchcore.plugin import CompilerError, run_compiler
         >>> try:
@@ -51,7 +51,7 @@ def find_compiler(
     Raises:
         CompilerError: there is none.
 
-    Example:
+    Examples:
         >>> find_compiler({"CXX": "/opt/bin/g++", "PATH": "/bin"})
         Traceback (most recent call last):
         patchcore.builtin.shared.compilers.CompilerError: expected a C++ compiler, found no /opt/bin/g++; ...
@@ -77,7 +77,7 @@ def compiler_jobs(environ: Mapping[str, str] = os.environ) -> int:
     Raises:
         CompilerError: ``MAX_JOBS`` is no whole number from 1 on.
 
-    Example:
+    Examples:
         >>> compiler_jobs({"MAX_JOBS": "3"})
         3
     """
@@ -97,7 +97,7 @@ def run_compiler(command: Sequence[str]) -> None:
     Raises:
         CompilerError: it fails; the message has the command and the first lines that it printed.
 
-    Example:
+    Examples:
         >>> import sys
         >>> from patchcore.plugin import run_compiler
         >>> run_compiler([sys.executable, "-c", "pass"])

@@ -27,7 +27,7 @@ class UntrustedPath(PermissionError):
         reason: the folder and its fault.
         remedy: the command that mends it, if there is one.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import UntrustedPath
         >>> raise UntrustedPath("others may enter /srv/shop", "chmod 700 /srv/shop")
         Traceback (most recent call last):
@@ -47,7 +47,7 @@ def write_whole(path: Path, content: Union[str, bytes]) -> None:
     Raises:
         OSError: it cannot be written, or it is a folder, a device or a pipe; nothing is left behind.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> from pathlib import Path
         >>> from patchcore.plugin import write_whole
@@ -83,7 +83,7 @@ def append_text(path: Path, content: str, *, new: bool) -> None:
     Raises:
         OSError: it cannot be written.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> from pathlib import Path
         >>> from patchcore.plugin import append_text
@@ -106,7 +106,7 @@ def user_cache(environ: Optional[Mapping[str, str]] = None) -> Path:
     Raises:
         RuntimeError: this user has no home.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> from patchcore.plugin import user_cache
         >>> home = Path.home()
@@ -124,7 +124,7 @@ def private_folder(folder: Path) -> Path:
         UntrustedPath: see :func:`refuse_shared`.
         OSError: it cannot be made.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> from pathlib import Path
         >>> from patchcore.plugin import private_folder
@@ -147,7 +147,7 @@ def refuse_shared(folder: Path) -> Path:
         UntrustedPath: others can enter it.
         OSError: its permissions cannot be read.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> from pathlib import Path
         >>> from patchcore.plugin import refuse_shared

@@ -139,7 +139,7 @@ def compare_manifests(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[
     Patches with the same difference are one subject. If a patch is applied on one side only, the difference is not
     repeated for every library and file of the patch.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import compare_manifests
         >>> one = {"patchcore": "1", "python": "3.9.1", "patches": {}, "libraries": {}, "files": {}}
         >>> [difference.subject for difference in compare_manifests(one, {**one, "python": "3.9.2"})]

@@ -66,7 +66,7 @@ def progress(what: str, steps: int) -> Iterator[Progress]:
         what: the text for the first step.
         steps: how many there are.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import progress
         >>> with progress("reading prices", steps=3) as bar:
         ...     bar.describe("reading the price of tea")

@@ -61,7 +61,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         columns: headings.
         rows: as many texts each as there are columns; a text may have several lines.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import print_table
         >>> print_table("Prices", ("GOODS", "PRICE"), [("tea", "3"), ("coffee", "4")])
         Prices
@@ -86,7 +86,7 @@ def print_text(text: str, *, style: str = "", indent: int = 0) -> None:
         style: of rich, for a terminal.
         indent: spaces in front of the second line and those after it.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import print_text
         >>> print_text("3 prices")
         3 prices

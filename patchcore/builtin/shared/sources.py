@@ -19,7 +19,7 @@ def parse_source(source: Union[str, bytes], name: str = "<unknown>") -> ast.Modu
     Raises:
         SyntaxError, ValueError, RecursionError: see :func:`ast.parse`.
 
-    Example:
+    Examples:
         >>> import ast
         >>> from patchcore.plugin import parse_source
         >>> ast.unparse(parse_source("price=3"))

@@ -27,7 +27,7 @@ DTYPES = ("float64", "float32", "float16", "bfloat16")
 class Size(Enum):
     """How large the cases are that a check draws: from the smallest possible to the sizes that models use.
 
-    Example:
+    Examples:
         >>> import random
         >>> import patchcore as pc
         >>> 1 <= pc.Size.SMALL.draw(random.Random(0), small=(1, 4), typical=(64, 256)) <= 4
@@ -62,7 +62,7 @@ class Case:
         reference: called instead of ``call`` for the original if the library has none for the CPU: for example the
             definition of the operator.
 
-    Example:
+    Examples:
         >>> import patchcore as pc
         >>> pc.Case(sum, [[1, 2]])
         <Case <built-in function sum>>
@@ -105,7 +105,7 @@ class Check(Declaration):
     Raises:
         DeclarationError: an argument is malformed, or ``rtol`` and ``dtypes`` are both given.
 
-    Example:
+    Examples:
         >>> import statistics
         >>> import patchcore as pc
         >>> def numbers(rng):

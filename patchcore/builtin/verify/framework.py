@@ -59,7 +59,7 @@ class Execution:
             numbers of the one computed with in the other.
         seed: of the random weights by which several results are summed up before they are differentiated.
 
-    Example:
+    Examples:
         >>> from patchcore import Case
         >>> from patchcore.plugin import Execution
         >>> execution = Execution(Case(sum, [[1, 2]]))
@@ -100,7 +100,7 @@ class Execution:
 class Framework:
     """Makes calls and compares their results; this one knows the CPU and the values of Python.
 
-    Example:
+    Examples:
         >>> from patchcore import Case
         >>> from patchcore.plugin import Framework
         >>> Framework().run(Case(sum, [[1, 2]]))
@@ -193,7 +193,7 @@ class Framework:
 def flatten_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the innermost values of nested sequences and mappings by name: ``result[0]``, ``result['loss']``.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import flatten_values
         >>> dict(flatten_values("result", {"loss": [1, 2]}))
         {"result['loss'][0]": 1, "result['loss'][1]": 2}
@@ -216,7 +216,7 @@ def judge_difference(distance: float, largest: float, rtol: float) -> tuple[floa
         largest: the largest absolute value expected.
         rtol: see :meth:`Framework.compare`.
 
-    Example:
+    Examples:
         >>> from patchcore.plugin import judge_difference
         >>> judge_difference(0.5, 10.0, rtol=0.1)
         (0.05, '')

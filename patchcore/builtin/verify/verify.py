@@ -152,7 +152,7 @@ def verify(
     Raises:
         PatchcoreError: patches are in force, so that there is no original to compare with.
 
-    Example:
+    Examples:
         >>> import statistics
         >>> import patchcore as pc
         >>> from patchcore.plugin import verify
