@@ -39,4 +39,5 @@ def test_examples_run(example: doctest.DocTest) -> None:
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_what_is_public_has_an_example(name: str) -> None:
-    assert ">>> " in (inspect.getdoc(EXPORTED[name]) or "")
+    text = inspect.getdoc(EXPORTED[name]) or ""
+    assert ">>> " in text.partition("\nExamples:\n")[2], "the reference renders that section as code"
