@@ -40,7 +40,8 @@ def sections() -> Iterator[str]:
 
 
 def _is_described(value: Any) -> bool:
-    return inspect.isclass(value) or inspect.isroutine(value) or inspect.ismodule(value)
+    is_class = inspect.isclass(value) and not hasattr(value, "__origin__")  # before 3.11 so is dict[str, int]
+    return is_class or inspect.isroutine(value) or inspect.ismodule(value)
 
 
 def _summary(value: Any) -> str:

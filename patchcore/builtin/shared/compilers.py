@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Callable
 
@@ -102,6 +101,10 @@ def run_compiler(command: Sequence[str]) -> None:
         >>> from patchcore.plugin import run_compiler
         >>> run_compiler([sys.executable, "-c", "pass"])
     """
+    # Not at the top: a process that Ctrl-C ends looks for a compiler in its last line. Python would forget the exit code
+    # of Ctrl-C there, because subprocess imports selectors, which makes a namedtuple, which evaluates a text.
+    import subprocess
+
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
