@@ -101,8 +101,8 @@ def run_compiler(command: Sequence[str]) -> None:
         >>> from patchcore.plugin import run_compiler
         >>> run_compiler([sys.executable, "-c", "pass"])
     """
-    # Not at the top: a process that Ctrl-C ends looks for a compiler in its last line. Python would forget the exit code
-    # of Ctrl-C there, because subprocess imports selectors, which makes a namedtuple, which evaluates a text.
+    # Not at the top: a process that Ctrl-C ends looks for a compiler for its last line. Python would forget the exit
+    # code of Ctrl-C there, because subprocess imports selectors, which makes a namedtuple, which evaluates a text.
     import subprocess
 
     done = subprocess.run(
