@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from threading import local
+from contextvars import ContextVar
 from typing import Any, Callable
 
 __all__ = ["NONE", "Extensions", "in_use", "using"]
@@ -63,20 +63,19 @@ class Extensions:
 #: Those of a Patcher without plugins.
 NONE = Extensions()
 
-_this_thread = local()
+_in_use: ContextVar[Extensions] = ContextVar("_in_use", default=NONE)
 
 
 def in_use() -> Extensions:
     """Return the extensions of the patch that this thread writes; :data:`NONE` if it writes none."""
-    return getattr(_this_thread, "extensions", NONE)
+    return _in_use.get()
 
 
 @contextlib.contextmanager
 def using(extensions: Extensions) -> Iterator[None]:
     """Make ``extensions`` those :func:`in_use` inside the block, in this thread."""
-    before = in_use()
+    before = _in_use.set(extensions)
     try:
-        _this_thread.extensions = extensions
         yield
     finally:
-        _this_thread.extensions = before
+        _in_use.reset(before)
