@@ -10,7 +10,6 @@ import binascii
 import functools
 import os
 import re
-import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -236,12 +235,9 @@ def recorded_by(provenance: Provenance) -> Optional[Recorded]:
         PluginError: as :meth:`Recorded.read`.
     """
     path = file_of(provenance)
-    try:
-        state = None if path is None else path.stat()
-    except OSError:
+    if path is None or not path.is_file():
         return None
-    if path is None or state is None or not stat.S_ISREG(state.st_mode):
-        return None
+    state = path.stat()
     return _read(path, state.st_mtime_ns, state.st_size, state.st_ino)
 
 

@@ -15,7 +15,7 @@ __all__ = ["finds_libraries", "install", "is_installed", "prepare", "refuse_real
 _installed = False
 
 _SEARCHED = "LD_LIBRARY_PATH"
-#: Names devices whose speed says nothing; patchcore-torch reads it.
+#: The variable that names emulated devices: their speed is not that of real ones. patchcore-torch reads it.
 _EMULATED = "EMULATED_DEVICES"
 #: Where CANN's set_env.sh says that it is.
 _HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH")
@@ -55,7 +55,7 @@ def prepare(environ: MutableMapping[str, str]) -> Path:
     """Build the libraries if they are not there, and change an environment so that a process finds them.
 
     torch loads torch_npu in every process that imports torch. The queue of torch_npu is off unless it was chosen: with
-    it, an operator that fails has no exception of its own, and what comes after it returns anything.
+    it, an operator that fails raises nothing at its line, and the operators after it return undefined values.
 
     Args:
         environ: the environment of processes to start.

@@ -40,11 +40,10 @@ class Tensors(Framework):
             raise SettingsError(f"--device {device}: torch has no such device here ({error})") from error
 
     def is_emulated(self, device: str) -> bool:
-        """Return whether a device is emulated: its library is marked, or the environment of the process names it.
+        """True if the library of a device is marked as emulated, or the variable ``EMULATED_DEVICES`` names the device.
 
-        The library of ``npu`` is ``torch_npu``, and its mark ``torch_npu.__emulated__``. The variable is
-        ``EMULATED_DEVICES``, names with commas between them: a library that computes on an emulated device without
-        knowing it has no mark.
+        The library of ``npu`` is ``torch_npu``, its mark ``torch_npu.__emulated__``. The variable, names with commas
+        between them, is for emulators below an unchanged library: the real torch_npu on the fake CANN has no mark.
         """
         kind = device.partition(":")[0]
         if kind in os.environ.get(EMULATED_DEVICES, "").split(","):
