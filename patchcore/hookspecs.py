@@ -232,6 +232,14 @@ def report_sections() -> Iterable[Section]:  # type: ignore[empty-body]
 
 
 @hookspec
+def emulated_devices() -> Iterable[str]:  # type: ignore[empty-body]
+    """Return the kinds of device that the plugin emulates in this process: ``["npu"]``; an empty list if it does not.
+
+    ``patchcore verify`` takes no times on such a device, and ``patchcore doctor`` names the plugin that emulates it.
+    """
+
+
+@hookspec
 def register_hookspecs() -> Any:
     """Return a module or object with functions marked ``hookspec``: hooks that this plugin brings for other plugins.
 

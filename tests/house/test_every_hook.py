@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import shlex
@@ -32,7 +33,7 @@ PAGE = ROOT / "docs" / "hooks.md"
 HOOKS = [name for name, hook in vars(hookspecs).items() if hasattr(hook, "patchcore_spec")]
 #: Those of ``patchcore run`` that the page shows with the others.
 OF_RUN = ("configure_run", "register_run_options", "start_process")
-#: The hooks that no built-in plugin implements, with the package of a plugin that does. This table may only shrink.
+#: The hooks that no built-in plugin implements, with the package of a plugin that does.
 NOT_IN_BUILTINS = {
     "register_patches": "mmcv_npu",  # built-in features are no patches
     "register_marks": "patchcore_torch",  # a compiler belongs to a library
@@ -40,6 +41,7 @@ NOT_IN_BUILTINS = {
     "registry_tables": "mmcv_npu",  # a table belongs to a library, and the core knows no library
     "on_failure": "mx_driving_compat",  # the settings on_failure and required= decide for all other patches
     "report_sections": "npu_emulator",  # built-in features report through the records of patches
+    "emulated_devices": "npu_emulator",  # a device belongs to a library
     "list_sections": "npu_graph",  # patchcore list shows plugins and patches itself
 }
 
@@ -293,6 +295,23 @@ def installed(plugin, monkeypatch, tmp_path) -> None:
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     monkeypatch.setenv("PATCHCORE_PLUGINS", "team_cluster")
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(("node", "emulated"), [("login", True), ("a17", False)])
+def test_an_emulated_device_is_named_and_not_timed(installed, monkeypatch, capsys, node, emulated) -> None:
+    """``verify`` reports it, and ``doctor`` names the plugin; the framework stands in for one that knows the device."""
+    from patchcore.builtin.verify.framework import Framework
+
+    class AnyDevice(Framework):
+        def require_device(self, device: str) -> None: ...
+
+    monkeypatch.setattr("patchcore.builtin.verify.command.framework_of", lambda plugins: AnyDevice())
+    monkeypatch.setenv("CLUSTER_NODE", node)
+    main(["verify", "--device", "pointcloud:1", "--format", "json"])
+    assert json.loads(capsys.readouterr().out)["emulated"] is emulated
+    main(["doctor", "--format", "json"])
+    facts = {fact["name"]: fact["value"] for fact in json.loads(capsys.readouterr().out)["facts"]}
+    assert facts.get("pointcloud") == ("emulated by plugin team_cluster" if emulated else None)
 
 
 def test_the_command_is_there(installed, capsys) -> None:

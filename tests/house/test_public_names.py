@@ -33,6 +33,7 @@ HOOKS = {
     "on_failure": ["patch", "error", "context"],
     "find_holders": ["originals", "ours"],
     "report_sections": [],
+    "emulated_devices": [],
     "register_hookspecs": [],
     "list_sections": ["plugins"],
     "register_commands": ["subparsers"],

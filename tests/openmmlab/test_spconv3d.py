@@ -149,6 +149,9 @@ class TestTargets:
             import mmcv.ops, mx_driving
             assert patcher.report()["mmcv.spconv3d"].status == "applied"
             assert mmcv.ops.SparseConvTensor is mx_driving.SparseConvTensor
+            import torch
+            from mmcv_npu import kernels
+            assert kernels.takes(torch.zeros(1))  # there is no NPU, and emulated kernels compute on the CPU
             from mmcv.cnn import build_conv_layer
             layer = build_conv_layer(dict(type="SparseConv3d", indice_key="a"), 4, 8, 3)
             assert isinstance(layer, mx_driving.SparseConv3d)

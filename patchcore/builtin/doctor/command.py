@@ -10,7 +10,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from patchcore import __version__
@@ -69,6 +69,7 @@ def main(options: argparse.Namespace) -> int:
         *_interpreter(),
         *_plugins(patcher, patcher.plan()),
         *_libraries(patcher),
+        *_emulated_devices(patcher),
         *_settings(patcher),
         *_imports(),
         *_sections(patcher),
@@ -154,13 +155,17 @@ def _libraries(patcher: Patcher) -> list[Fact]:
     return facts
 
 
+def _emulated_devices(patcher: Patcher) -> Iterator[Fact]:
+    for provenance, devices in patcher.plugins.collect("emulated_devices"):
+        yield from (("device", device, f"emulated by plugin {provenance.plugin}") for device in devices)
+
+
 def _whereabouts(name: str) -> str:
     if not find_module(name):
         return _NOT_THERE
     module = sys.modules.get(name)
     if module is not None:
-        emulated = "emulated, " if getattr(module, "__emulated__", False) else ""
-        return f"{emulated}imported from {getattr(module, '__file__', '?')}"
+        return f"imported from {getattr(module, '__file__', '?')}"
     # of a submodule, asking for the file would import the packages around it
     spec = importlib.util.find_spec(name) if "." not in name else None
     return f"found at {spec.origin}" if spec is not None else "found"

@@ -51,6 +51,8 @@ def main(options: argparse.Namespace) -> int:
     framework = framework_of(patcher.plugins)
     device = options.device or framework.default_device()
     framework.require_device(device)
+    emulated_kinds = {kind for _, kinds in patcher.plugins.collect("emulated_devices") for kind in kinds}
+    emulated = device.partition(":")[0] in emulated_kinds
     plan = patcher.plan()
     patches = list(_chosen(plan, options.patches))
     checks = [check for patch in patches for check in patch.checks]
@@ -72,6 +74,7 @@ def main(options: argparse.Namespace) -> int:
             sizes=[Size(size) for size in options.sizes or (size.value for size in Size)],
             dtypes=dtypes,
             timing=options.timing,
+            emulated=emulated,
             around=_supporting(plan),
             extensions=patcher.extensions,
             begin=bar.describe,
@@ -81,7 +84,6 @@ def main(options: argparse.Namespace) -> int:
     missed = [name for name in options.patches if plan[name].patch.name in unchecked]
     if options.format == "json":
         content = [describe(result) for result in results]
-        emulated = framework.is_emulated(device)
         facts = {"device": device, "emulated": emulated, "rounds": options.rounds, "seed": options.seed}
         print_json({**facts, "results": content, "without_checks": unchecked})
     else:

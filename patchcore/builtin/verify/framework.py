@@ -123,10 +123,6 @@ class Framework:
                 "shows the plugins, patchcore doctor those that could not be loaded"
             )
 
-    def is_emulated(self, device: str) -> bool:
-        """Return whether a device is emulated, so that its speed means nothing."""
-        return False
-
     def wait_for(self, device: str) -> None:
         """Wait until the device has finished its work, if that is asynchronous."""
 

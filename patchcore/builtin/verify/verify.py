@@ -125,6 +125,7 @@ def verify(
     sizes: Sequence[Size] = tuple(Size),
     dtypes: Optional[Sequence[str]] = None,
     timing: bool = False,
+    emulated: bool = False,
     around: Iterable[Patch] = (),
     extensions: Optional[Extensions] = None,
     begin: Callable[[str], None] = lambda what: None,
@@ -140,7 +141,8 @@ def verify(
         seed: other cases for another one.
         sizes: of the cases, where a check draws several.
         dtypes: only these, of the checks that are declared for dtypes; all by default.
-        timing: time originals and replacements on the device, too, unless it is emulated.
+        timing: time originals and replacements on the device, too.
+        emulated: the device is emulated (hook ``emulated_devices``): nothing is timed there, and results say why.
         around: patches that are in force for originals and replacements alike, for example a stub of a missing library.
         extensions: the extensions of plugins for the patches, see :class:`patchcore.Patcher`.
         begin: called with the name of each run before it starts, for progress.
@@ -169,7 +171,7 @@ def verify(
         names = ", ".join(sorted(ENGINE.active))
         raise PatchcoreError(f"cannot verify while patches are applied: {names}; revert them first")
     why_not_timed = ""
-    if timing and framework.is_emulated(device):
+    if timing and emulated:
         why_not_timed = f"{device} is emulated: its speed does not show the speed of a real one"
     how = _How(framework, device, rounds, seed, tuple(sizes), timing, why_not_timed, extensions, begin)
     results = []

@@ -15,8 +15,6 @@ __all__ = ["finds_libraries", "install", "is_installed", "prepare", "refuse_real
 _installed = False
 
 _SEARCHED = "LD_LIBRARY_PATH"
-#: The variable that names emulated devices: their speed is not that of real ones. patchcore-torch reads it.
-_EMULATED = "EMULATED_DEVICES"
 #: Where CANN's set_env.sh says that it is.
 _HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH")
 _DRIVER = Path("/usr/local/Ascend/driver")
@@ -71,7 +69,6 @@ def prepare(environ: MutableMapping[str, str]) -> Path:
     if not finds_libraries(environ):
         environ[_SEARCHED] = os.pathsep.join(filter(None, (str(folder), environ.get(_SEARCHED, ""))))
     environ.setdefault("TASK_QUEUE_ENABLE", "0")
-    environ[_EMULATED] = "npu"
     return folder
 
 

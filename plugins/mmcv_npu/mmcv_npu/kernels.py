@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import patchcore as pc
+
+#: True if a plugin emulated the NPU when a patch that needs the kernels was applied last.
+emulated = False
 
 
 def operators_are_built() -> Any:
@@ -24,9 +26,9 @@ def operators_are_built() -> Any:
 
 
 def takes(tensor: Any) -> bool:
-    """Tell whether the kernels are for a tensor: one on the NPU. Any other stays with the original operator.
+    """Return True for a tensor on the NPU, which the kernels are for. Any other stays with the original operator.
 
-    The stand-ins of npu_emulator compute on every device. Where they are installed without an NPU
+    Emulated kernels compute on every device. If a plugin emulates them and torch has no device ``npu``
     (``npu_emulator.install(device=False)``), they take every tensor, so that a patch can be tried on the CPU.
 
     Args:
@@ -36,13 +38,7 @@ def takes(tensor: Any) -> bool:
         return True
     import torch
 
-    if hasattr(torch, "npu") or "npu_emulator" not in sys.modules:
-        return False
-    try:
-        import mx_driving
-    except ImportError:
-        return False
-    return getattr(mx_driving, "__emulated__", False) is True
+    return emulated and not hasattr(torch, "npu")
 
 
 def takes_dtype(tensor: Any) -> bool:

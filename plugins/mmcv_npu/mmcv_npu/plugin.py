@@ -9,6 +9,7 @@ import patchcore as pc
 from mmcv_npu import (
     deform_conv,
     distributed,
+    kernels,
     mmcv_version,
     model_sizes,
     multi_scale_deformable_attention,
@@ -58,6 +59,14 @@ PATCHES = (
 def register_patches(settings: pc.Settings) -> tuple[pc.Patch, ...]:
     """Return the patches, in the order in which they apply."""
     return model_sizes.with_model(PATCHES, settings.get(model_sizes.SETTING))
+
+
+@pc.hookimpl
+def before_apply(patch: pc.Patch, context: pc.Context, planning: bool) -> None:
+    """Note whether the kernels that a patch calls are emulated: emulated ones can compute on the CPU."""
+    if not planning and "mx_driving" in patch.needs:
+        answers = context.patcher.plugins.collect("emulated_devices")
+        kernels.emulated = any("npu" in devices for _, devices in answers)
 
 
 @pc.hookimpl

@@ -15,7 +15,7 @@ from npu_emulator.mmcv_operators.hook import OperatorsHook
 from npu_emulator.settings import Settings, make_settings
 from npu_emulator.stand_ins import StandIn, StandInFinder
 
-__all__ = ["Installation", "check", "current_settings", "device_is_active", "install", "is_installed"]
+__all__ = ["Installation", "check", "current_settings", "device_is_active", "emulates", "install", "is_installed"]
 
 MX_DRIVING = StandIn("mx_driving", {"mx_driving": "npu_emulator.mx_driving"}, remedy="pip uninstall mx-driving")
 TORCH_NPU = StandIn(
@@ -135,6 +135,11 @@ def _disconnect(name: str) -> None:
 def is_installed() -> bool:
     """Tell whether the device is emulated in this process, or is going to be once torch is imported."""
     return TORCH_NPU.name in _finders
+
+
+def emulates() -> bool:
+    """Return True if a library is emulated here: ``mx_driving`` alone, or ``torch_npu`` and the device with it."""
+    return bool(_finders)
 
 
 def current_settings() -> Settings:

@@ -217,10 +217,9 @@ class TestSpeed:
         change = pc.Replace("lib.ops:conv", the_same, when_call=lambda x: False)
         assert only(of(change, pc.Check(case)), timing=True).speeds == ()
 
-    def test_an_emulated_device_is_not_timed(self, make_package: Any) -> None:
-        make_package({"torch_tpu": "__emulated__ = True"})
+    def test_an_emulated_device_is_not_timed(self) -> None:
         patch = of(pc.Replace("lib.ops:conv", the_same), pc.Check(case))
-        (result,) = verify([patch], device="tpu", timing=True)
+        (result,) = verify([patch], device="tpu", timing=True, emulated=True)
         (speed,) = result.speeds
         assert (speed.original, speed.reason) == (
             None,

@@ -12,7 +12,7 @@ import pytest
 
 table = pytest.importorskip("fake_cann.table", reason="needs the plugins of this repository")
 
-from fake_cann import build, environment, wheel  # noqa: E402
+from fake_cann import build, environment, plugin, wheel  # noqa: E402
 from fake_cann.__main__ import main  # noqa: E402
 from fake_cann.errors import FakeCannError, RealCannError  # noqa: E402
 
@@ -122,8 +122,11 @@ def test_the_environment_of_children(packages: Path, tmp_path: Path, monkeypatch
     environment.prepare(environ)
     assert environ["LD_LIBRARY_PATH"] == f"{folder}{os.pathsep}/opt/mine"
     assert environ["TASK_QUEUE_ENABLE"] == "0"
-    assert environ["EMULATED_DEVICES"] == "npu"
     assert environment.finds_libraries(environ)
+    assert plugin.emulated_devices() == []
+    monkeypatch.setenv(build.CACHE, environ[build.CACHE])
+    monkeypatch.setenv("LD_LIBRARY_PATH", environ["LD_LIBRARY_PATH"])
+    assert plugin.emulated_devices() == ["npu"]
 
 
 @pytest.mark.parametrize("options", [["-m", "json.tool"], ["-c", "print(1)"], ["-u", "train.py", "--devices", "3"]])

@@ -17,8 +17,6 @@ from typing import Any
 
 from npu_emulator.mx_driving._counting import calls
 
-__emulated__ = True
-
 _MODULE_OF = {
     "DeformConv2dFunction": "ops.deform_conv2d",
     "ModulatedDeformConv2dFunction": "ops.modulated_deform_conv2d",

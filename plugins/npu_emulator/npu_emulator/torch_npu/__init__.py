@@ -32,8 +32,6 @@ from npu_emulator.torch_npu.npu._refusals import missing_name  # noqa: E402
 
 __all__ = ["_C", "contrib", "distributed", "npu", "optim", "profiler", "utils"]
 
-#: Says to everybody who looks that this is not the real one.
-__emulated__ = True
 #: The real one has the number of the torch that it is made for; what follows the plus is as in the package metadata.
 __version__ = str(torch.__version__).partition("+")[0] + "+emulated"
 

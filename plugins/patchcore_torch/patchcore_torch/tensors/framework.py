@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from typing import Any, Optional
 
@@ -12,10 +11,7 @@ from patchcore.plugin import CPU_DEVICE, CallOutcome, Execution, Framework
 from patchcore_torch.tensors import comparison
 from patchcore_torch.tensors.execution import TensorExecution
 
-__all__ = ["EMULATED_DEVICES", "Tensors"]
-
-#: The variable that names emulated devices.
-EMULATED_DEVICES = "EMULATED_DEVICES"
+__all__ = ["Tensors"]
 
 
 class Tensors(Framework):
@@ -38,21 +34,6 @@ class Tensors(Framework):
             torch.empty(0, device=device)
         except Exception as error:
             raise SettingsError(f"--device {device}: torch has no such device here ({error})") from error
-
-    def is_emulated(self, device: str) -> bool:
-        """True if the library of a device is marked as emulated, or the variable ``EMULATED_DEVICES`` names the device.
-
-        The library of ``npu`` is ``torch_npu``, its mark ``torch_npu.__emulated__``. The variable, names with commas
-        between them, is for emulators below an unchanged library: the real torch_npu on the fake CANN has no mark.
-        """
-        kind = device.partition(":")[0]
-        if kind in os.environ.get(EMULATED_DEVICES, "").split(","):
-            return True
-        try:
-            library = importlib.import_module(f"torch_{kind}")
-        except ImportError:
-            return False
-        return getattr(library, "__emulated__", False) is True
 
     def wait_for(self, device: str) -> None:
         torch = sys.modules.get("torch")
