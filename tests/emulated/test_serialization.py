@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 import torch
 from comparing import assert_same
 from torch import nn
+
+from npu_emulator.errors import NotEmulated
 
 
 def saved(thing: Any) -> io.BytesIO:
@@ -121,3 +124,28 @@ class TestPickling:
         tensor = torch.zeros(2, device="npu")
         copy.copy(tensor).add_(1)
         assert tensor.tolist() == [1, 1]
+
+
+class TestSendingToAnotherProcess:
+    """What queues and arguments of processes are pickled by. On CUDA, the other process gets the same memory."""
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda tensor: tensor,
+            lambda tensor: {"weight": nn.Parameter(tensor)},
+            lambda tensor: nn.Linear(1, 1).npu(),
+            lambda tensor: tensor.untyped_storage(),
+            lambda tensor: tensor.to_sparse(),
+        ],
+        ids=["tensor", "parameter", "module", "storage", "sparse"],
+    )
+    def test_memory_of_the_device_is_refused(self, make: Any) -> None:
+        with pytest.raises(NotEmulated, match=r"on npu:0 cannot be sent to another process: .* Send tensor\.cpu\(\)"):
+            ForkingPickler.dumps(make(torch.ones(2, device="npu")))
+
+    def test_tensors_in_host_memory_are_sent(self) -> None:
+        tensor = torch.ones(2, device="npu").cpu()
+        received = pickle.loads(ForkingPickler.dumps(tensor))
+        received.zero_()
+        assert tensor.tolist() == [0, 0]

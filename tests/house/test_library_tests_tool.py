@@ -97,6 +97,15 @@ class TestRunning:
         assert "/tmp" not in one["test_address"].why
         assert [outcome.result for outcome in found["tests/test_two.py"].values()] == ["failed"]
 
+    def test_a_module_of_which_no_test_runs_has_a_result(
+        self, tool: Any, library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        running = tool("running")
+        monkeypatch.setattr(running, "OPTIONS", ("-q", "--deselect=tests/test_none.py"))
+        (tmp_path / "tests" / "test_none.py").write_text("def test_it(): pass")
+        found = running.run_modules(library, tmp_path, ["tests/test_none.py"], "cpu", tmp_path / "log")
+        assert found == {"tests/test_none.py": {"(module)": ("skipped", "no test runs on this device")}}
+
     @pytest.mark.parametrize(("mode", "value"), [("cpu", None), ("npu", "1")])
     def test_variables_where_there_are_devices(
         self, tool: Any, library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, value: str | None

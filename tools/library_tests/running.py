@@ -21,6 +21,9 @@ __all__ = ["Outcome", "folders_of", "get_sources", "modules_of", "run_modules"]
 #: Of pytest. Three minutes for a test.
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-o", "addopts=", "--timeout=180", "--color=no")
 
+#: Why a module has no result but this: its tests need other devices, or it has none.
+NONE = "no test runs on this device"
+
 #: Seconds that a process of tests may take for each of its modules. pytest cannot end a test that hangs in C.
 LIMIT = 900
 
@@ -160,7 +163,7 @@ def _read(junit: Path, modules: Sequence[str]) -> dict[str, dict[str, Outcome]]:
         outcomes = found[module]
         if name not in outcomes or outcomes[name].result != "failed":  # of subtests, one that failed counts
             outcomes[name] = outcome
-    return found
+    return {module: outcomes or {"(module)": Outcome("skipped", NONE)} for module, outcomes in found.items()}
 
 
 def _first_line(child: ElementTree.Element) -> str:

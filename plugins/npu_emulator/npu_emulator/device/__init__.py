@@ -88,7 +88,7 @@ def _start(module: ModuleType, settings: Settings, environ: Mapping[str, str]) -
             core = _make_core(settings)
             core.start(module, visible_devices(settings.devices, environ), share_generator=settings.random == "cpu")
             _core = core
-            for name in ("kernels", "hccl", "compiling", "backward"):
+            for name in ("kernels", "hccl", "compiling", "backward", "sharing"):
                 importlib.import_module(f"npu_emulator.device.{name}").register()
             if environ.get(STRICT_DTYPES) == "1":
                 importlib.import_module("npu_emulator.device.strict_dtypes").register()
