@@ -188,7 +188,7 @@ class _Function(NamedTuple):
 
 def _edit_functions(source: Source, code: CodeType, rules: Sequence[Rules]) -> Optional[Edited]:
     """Compile the functions that have a line to edit; raise :class:`_OnlyAsAWhole` where that will not do."""
-    texts = [f"{line}\n" for line in source.text.split("\n")]
+    texts = source.text.split("\n")
     lines: list[frozenset[int]] = [frozenset() for _ in rules]
     made, last = code, 0
     for line in source.lines:
@@ -239,7 +239,8 @@ def _function_at(code: CodeType, line: int) -> _Function:
 def _block(texts: Sequence[str], first: int) -> list[str]:
     """Return the lines of the function whose source begins at line ``first``: up to the next line of less indent.
 
-    A line inside of a text or of brackets may have less, too: the block is no valid Python then.
+    The bracket that ends the parameters may have the indent of the function. Another line inside of a text or of
+    brackets may have less, too: the block is no valid Python then.
     """
     indent = len(texts[first - 1]) - len(texts[first - 1].lstrip())
     is_body = False
@@ -248,7 +249,7 @@ def _block(texts: Sequence[str], first: int) -> list[str]:
         if stripped and stripped[0] != "#":
             if len(texts[number]) - len(stripped) > indent:
                 is_body = True
-            elif is_body:
+            elif is_body and stripped[0] not in ")]}":
                 return list(texts[first - 1 : number])
     return list(texts[first - 1 :])
 
@@ -256,9 +257,10 @@ def _block(texts: Sequence[str], first: int) -> list[str]:
 def _whole_block(texts: Sequence[str], first: int) -> list[str]:
     """Return the same, tokenized: some ten times slower, and right for every function."""
     try:
-        return list(inspect.getblock(texts[first - 1 :]))
+        count = len(inspect.getblock([f"{line}\n" for line in texts[first - 1 :]]))
     except (IndentationError, tokenize.TokenError, SyntaxError, IndexError):
         raise _OnlyAsAWhole from None
+    return list(texts[first - 1 : first - 1 + count])
 
 
 def _parse(texts: Sequence[str], function: _Function, file: str) -> ast.Module:
@@ -278,8 +280,8 @@ def _parse_block(block: Sequence[str], function: _Function, file: str) -> ast.Mo
     start = function.code.co_firstlineno
     if len(headers) > len(indent) or len(headers) >= start:
         raise _OnlyAsAWhole
-    above = ["\n"] * (start - 1 - len(headers)) + [f"{indent[:n]}{header}\n" for n, header in enumerate(headers)]
-    return ast.parse("".join([*above, *block]), file)
+    above = [""] * (start - 1 - len(headers)) + [f"{indent[:n]}{header}" for n, header in enumerate(headers)]
+    return ast.parse("\n".join([*above, *block]), file)
 
 
 def _cut(tree: ast.Module) -> Union[ast.FunctionDef, ast.AsyncFunctionDef]:

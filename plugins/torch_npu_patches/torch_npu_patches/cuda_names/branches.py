@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Optional
 
 import patchcore as pc
-from torch_npu_patches.cuda_names.editing import NPU_WORD, names, units
+from torch_npu_patches.cuda_names.editing import names, names_npu, units
 from torch_npu_patches.cuda_names.lines import Line, note
 from torch_npu_patches.cuda_names.listing import Row, verdicts
 
@@ -49,7 +49,7 @@ def edit(tree: ast.Module, source: pc.Source, listed: Optional[Mapping[tuple[int
     editor = _Editor(source, verdicts(source.name, source.file) if listed is None else listed)
     for unit in units(tree.body, source.lines):
         if isinstance(unit, (ast.FunctionDef, ast.AsyncFunctionDef)) and (
-            unit.name in _ANSWERS or names(unit, NPU_WORD) or names(unit, _NVIDIA)
+            unit.name in _ANSWERS or names_npu(unit, source) or names(unit, _NVIDIA)
         ):
             editor.visit(unit)
     return editor.lines

@@ -20,19 +20,18 @@ from torch_npu_patches.cuda_names.lines import Line, note
 from torch_npu_patches.cuda_names.listing import Row, verdicts
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU, npu_name
 
-__all__ = ["DEVICES", "NPU_WORD", "OWN_BRANCH", "edit", "edit_script", "find", "names", "units"]
+__all__ = ["DEVICES", "OWN_BRANCH", "edit", "edit_script", "find", "names", "names_npu", "units"]
 
 #: The text of a device in a source. The source around it decides whether a line may be edited: only functions with such
 #: a line are parsed.
-_TEXT = re.compile(r"""["']cuda(?::\d*|:\{[^"'\n]*)?["']""")
+_TEXT = re.compile(r"""cuda(?::\d*|:\{[^"'\n]*)?["']""")
 _BEFORE = re.compile(r"""([=!]=\s*|\bstartswith\(\s*\(?[^()]*|\bin\s*[(\[{][^()\[\]{}]*|\bcase\b[^\n]*)f?$""")
 _AFTER = re.compile(r"\s*([=!]=|(not\s+)?in\b|:)")
 _REACH = 200  # characters
 
 _WORD = re.compile(r"\w+")
-#: The text of a device that a name is given, and that name. They are searched for in this order: a pattern that begins
-#: with a name takes a tenth of a second for a long module.
-_GIVEN = re.compile(r"""=\s*["']cuda(?::\d*)?["']""")
+_COMPARISON = re.compile("[=!]=")
+#: The name that is given a text. A search for it in the whole module would take a tenth of a second.
 _NAME = re.compile(r"(\w+)\s*(?::[^=\n,()]*)?$")
 
 #: The types of devices of torch 2.13 (c10/core/DeviceType.cpp), with the names of other back ends.
@@ -64,39 +63,51 @@ _ast: Any = ast  # patterns are in it since Python 3.10
 _RUNNING = "torch_npu_patches.cuda_names.running"
 
 #: Found in texts and names that mean NPUs.
-NPU_WORD = re.compile(r"(?<![a-z])(npu|ascend)(?![a-z])", re.IGNORECASE)
+_NPU_WORD = re.compile(r"(?<![a-z])(npu|ascend)(?![a-z])", re.IGNORECASE)
 
 
 def find(text: str) -> list[int]:
     """Return the numbers of the lines of a source that :func:`edit` may change. For :class:`patchcore.Rules`."""
     found = []
-    for match in _TEXT.finditer(text):
-        start, end = match.span()
+    for start, end in _texts(text):
         if _AFTER.match(text, end) or _BEFORE.search(text[max(0, start - _REACH) : start]):
             found.append(text.count("\n", 0, start) + 1)
     given = _named(text)
     if given:
-        before = ""
-        for number, line in enumerate(text.split("\n"), 1):
-            if _compares(before + line) and not given.isdisjoint(_WORD.findall(before + line)):
-                found.append(number)
-            before = line
+        found += _lines_with(given, text)
     return sorted(set(found))
 
 
-def _compares(line: str) -> bool:
-    """Return true if a line may compare ``x.type`` or ``str(x)`` with something."""
-    return ("==" in line or "!=" in line) and (".type" in line or "str(" in line)
+def _texts(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the texts of devices are in a source, with their quotes."""
+    for match in _TEXT.finditer(text):
+        start = match.start() - 1
+        if start >= 0 and text[start] in "\"'":
+            yield start, match.end()
+
+
+def _lines_with(given: frozenset[str], text: str) -> Iterator[int]:
+    """Yield the numbers of the lines that, with the line before, may compare ``x.type`` or ``str(x)`` with a name."""
+    lines = ["", *text.split("\n")]
+    number, place = 1, 0
+    for match in _COMPARISON.finditer(text):
+        number += text.count("\n", place, match.start())
+        place = match.start()
+        for last in (number, number + 1):
+            line = "".join(lines[last - 1 : last + 1])
+            if (".type" in line or "str(" in line) and not given.isdisjoint(_WORD.findall(line)):
+                yield last
 
 
 @functools.lru_cache(maxsize=8)  # of a module it is called for each function that is edited
 def _named(text: str) -> frozenset[str]:
     """Return the names that a source gives the text of a CUDA device to: variables, attributes, parameters."""
     found = set()
-    for match in _GIVEN.finditer(text):
-        start = match.start()
-        before = text[max(0, start - _REACH) : start]
-        name = None if before.endswith(("=", "!", "<", ">")) else _NAME.search(before)
+    for start, end in _texts(text):
+        before, equals, between = text[max(0, start - _REACH) : start].rpartition("=")
+        if not equals or between.strip() or before.endswith(("=", "!", "<", ">")) or "{" in text[start:end]:
+            continue
+        name = _NAME.search(before)
         if name is not None:
             found.add(name[1])
     return frozenset(found)
@@ -123,7 +134,7 @@ def edit_script(tree: ast.AST) -> bool:
 
     TorchScript calls no function of :mod:`.running`; it has ``in`` for lists of texts.
     """
-    if names(tree, NPU_WORD):
+    if names(tree, _NPU_WORD):
         return False
     editor = _ScriptEditor()
     editor.visit(tree)
@@ -140,14 +151,24 @@ def units(statements: Iterable[ast.stmt], lines: Sequence[int]) -> Iterator[ast.
         lines: numbers, in order.
     """
     for statement in statements:
-        first, last = statement.lineno, statement.end_lineno or statement.lineno
-        place = bisect.bisect_left(lines, first)
-        if place == len(lines) or lines[place] > last:
+        if not has_line(statement, lines):
             continue
         if isinstance(statement, ast.ClassDef):
             yield from units(statement.body, lines)
         else:
             yield statement
+
+
+def has_line(statement: ast.stmt, lines: Sequence[int]) -> bool:
+    """Return true if one of ``lines``, numbers in order, is in a statement."""
+    place = bisect.bisect_left(lines, statement.lineno)
+    return place < len(lines) and lines[place] <= (statement.end_lineno or statement.lineno)
+
+
+def names_npu(unit: ast.stmt, source: pc.Source) -> bool:
+    """Return true if the code of a unit names NPUs. The search in its text, which is fast, rules out most units."""
+    text = source.segment(unit).lower()
+    return ("npu" in text or "ascend" in text) and names(unit, _NPU_WORD)
 
 
 def names(node: ast.AST, word: re.Pattern[str]) -> bool:
@@ -241,11 +262,12 @@ class _Editor(ast.NodeTransformer):
     def edit(self, unit: ast.stmt) -> None:
         """Edit one unit of the module."""
         is_function = isinstance(unit, (ast.FunctionDef, ast.AsyncFunctionDef))
-        self._leave = OWN_BRANCH[not is_function] if names(unit, NPU_WORD) else ""
-        before = len(self.lines)
+        self._leave = OWN_BRANCH[not is_function] if names_npu(unit, self._source) else ""
         self.generic_visit(unit)
-        if len(self.lines) > before:
-            ast.fix_missing_locations(unit)
+
+    def visit(self, node: ast.AST) -> Any:
+        """Edit a node; most statements of a long function have no line to edit, and are left out."""
+        return node if isinstance(node, ast.stmt) and not has_line(node, self._source.lines) else super().visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         """Edit ``x == "cuda"``, ``x in ("cuda", ...)``, ``"cuda" in x`` and their negations."""
