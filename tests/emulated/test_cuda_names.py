@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from running import OPTION, without_note
 
 #: A module beside the program, with the idioms of real projects.
@@ -82,9 +83,16 @@ class Net(torch.nn.Module):
     def forward(self, t):
         return step(t)
 
+class Traced(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.device = x.device
+    def forward(self, t):
+        return t * 2 if self.device.type == "cuda" and str(self.device).startswith("cuda") else t * 3
+
 found["eager"] = step(x)[0, 0].item()
 found["compiled"] = torch.compile(step, backend="aot_eager", fullgraph=True)(x)[0, 0].item()
-found["fx"] = float(step(x)[0, 0])
+found["fx"] = torch.fx.symbolic_trace(Traced())(x)[0, 0].item()
 found["exported"] = torch.export.export(Net(), (x,)).module()(x)[0, 0].item()
 found["scripted"] = scripted(x)[0, 0].item()
 print(json.dumps(found))
@@ -127,6 +135,80 @@ def test_without_the_patches_each_branch_is_lost(tmp_path: Path) -> None:
     done = run(tmp_path, "--disable", OFF, program=PROGRAM.replace('found["settings"] = settings(x.device)\n', ""))
     found = json.loads(done.stdout.splitlines()[-1])
     assert not any(found[key] == FAST[key] for key in found), found
+
+
+#: Each line with the mark is edited and runs on the NPU; the one with the other mark names NPUs itself.
+TRAINING = """
+import contextlib
+import json
+import os
+import sys
+
+import torch
+from torch import nn
+
+DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cuda"
+KIND = "cuda"
+
+def autocast(device):
+    kind = "cuda" if "cuda" in device else "cpu"  # edited
+    return torch.amp.autocast(device_type=kind, enabled=False)
+
+def batches(device):
+    generator = torch.Generator().manual_seed(1)
+    images = torch.randn(16, 6, generator=generator)
+    data = torch.utils.data.TensorDataset(images, (images.sum(1) > 0).long())
+    return torch.utils.data.DataLoader(data, batch_size=4, pin_memory=device.startswith("cuda"))  # edited
+
+class Trainer:
+    def __init__(self, device):
+        self.device = torch.zeros(1, device=device).device
+        self.streams = {"cpu": 0, "cuda": 1}[self.device.type]  # edited
+        self.model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 2)).to(self.device)
+        fused = all(p.device.type in ("cuda", "xpu") for p in self.model.parameters())  # edited
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), 0.1, fused=fused)
+
+    def kind(self):
+        return "npu" if self.device.type == "npu" else "gpu" if self.device.type == "cuda" else "cpu"  # left alone
+
+    def train(self):
+        for images, labels in batches(str(self.device)):
+            non_blocking = self.device.type == KIND  # edited
+            images, labels = (each.to(self.device, non_blocking=non_blocking) for each in (images, labels))
+            with autocast(str(self.device)):
+                loss = nn.functional.cross_entropy(self.model(images), labels)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            yield loss.item()
+
+torch.manual_seed(0)
+trainer = Trainer(DEVICE)
+losses = list(trainer.train())
+fused = trainer.optimizer.param_groups[0]["fused"]
+if trainer.device.type != "cuda":  # edited
+    fused = False
+print(json.dumps({"losses": losses, "fused": fused, "streams": trainer.streams, "kind": trainer.kind()}))
+"""
+
+
+def test_a_program_trains_to_the_losses_of_the_cpu_and_every_edited_line_is_in_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NPU_EMULATOR_RANDOM", "cpu")
+    on_npu = json.loads(run(tmp_path, "--report-dir", "report", program=TRAINING).stdout.splitlines()[-1])
+    command = [sys.executable, "-W", "ignore", "program.py", "cpu"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=True)
+    on_cpu = json.loads(done.stdout)
+    assert on_npu.pop("losses") == pytest.approx(on_cpu.pop("losses"), rel=1e-5)
+    assert on_npu == {"fused": True, "streams": 1, "kind": "npu"}
+    assert on_cpu == {"fused": False, "streams": 0, "kind": "cpu"}
+    numbered = list(enumerate(TRAINING.splitlines(), 1))
+    found = [row for row in rows(tmp_path / "report") if Path(row["file"]).name == "program.py"]
+    assert [row["line"] for row in found if row["count"]] == [n for n, line in numbered if line.endswith("# edited")]
+    assert [(row["line"], row["npu"]) for row in found if not row["count"]] == [
+        (n, "its function names npu itself") for n, line in numbered if line.endswith("# left alone")
+    ]
 
 
 def rows(folder: Path, title: str = 'Lines that compare with "cuda"') -> list[dict[str, Any]]:

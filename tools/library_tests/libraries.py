@@ -31,9 +31,9 @@ class Library(NamedTuple):
         root: folder in which pytest is started.
         folders: of tests, from there.
         environment: variables for the tests.
-        on_devices: variables for the tests of a folder where there are devices, by folder.
-        reasons: parts of names of tests or of their errors, and why these fail on the emulated NPU for no fault of the
-            patches.
+        on_devices: variables for the tests of a folder on the emulated NPU, by folder.
+        reasons: why tests fail on the emulated NPU though the patches are right, by a part of the name of the test or
+            of its error.
     """
 
     name: str
@@ -58,11 +58,11 @@ LIBRARIES = (
         environment={"HF_HUB_OFFLINE": "1", "NPU_EMULATOR_DEVICES": "2"},
         on_devices={},
         reasons={
-            "https://huggingface.co": "needs models from the hub",
-            "Repo for model": "needs models from the hub",
-            "Cannot find the requested files in the disk cache": "needs models from the hub",
-            "::TestLoadCheckpointAndDispatchWithBroadcast": "needs models from the hub",
-            ".test_ddp_comm_hook": "torch allows its hook for bfloat16 where `torch.version.cuda` is set",
+            "https://huggingface.co": "needs models that it downloads",
+            "Repo for model": "needs models that it downloads",
+            "Cannot find the requested files in the disk cache": "needs models that it downloads",
+            "::TestLoadCheckpointAndDispatchWithBroadcast": "needs models that it downloads",
+            ".test_ddp_comm_hook": "torch allows its hook for bfloat16 only if `torch.version.cuda` is set",
             "can't allocate memory": "fills the memory of the device, 64 GB, and the machine has less",
         },
     ),
@@ -74,19 +74,20 @@ LIBRARIES = (
         root="tests",
         folders=("tests_fabric", "tests_pytorch"),
         environment={"NPU_EMULATOR_DEVICES": "2"},
-        # as its developers run them on machines with GPUs: a Trainer that finds two devices starts pytest once more
+        # Lightning's developers set it on machines with GPUs: in other tests a Trainer would use both devices, and
+        # start pytest once more for the second
         on_devices={"tests_pytorch": {"RUN_ONLY_CUDA_TESTS": "1"}},
         reasons={
-            "you must call `.launch()`": "takes all devices: it fails on a machine with two GPUs, too",
-            "test_setup_module_parameters_on_different_devices": "wants `cuda:0` in a message, which has `npu:0`",
-            "test_get_torch_gpu_stats": "the memory statistics of the emulated NPU have no pools and splits",
-            "test_device_stats_gpu_from_torch": "the memory statistics of the emulated NPU have no pools and splits",
-            "nvidia-smi": "runs `nvidia-smi`",
-            "torch.cuda.FloatTensor": "compares with `torch.cuda.FloatTensor` in the test itself",
+            "you must call `.launch()`": "uses all devices: it fails on a machine with two GPUs, too",
+            "test_setup_module_parameters_on_different_devices": "expects `cuda:0` in a message that has `npu:0`",
+            "test_get_torch_gpu_stats": "reads statistics of pools and splits, which are not emulated",
+            "test_device_stats_gpu_from_torch": "reads statistics of pools and splits, which are not emulated",
+            "nvidia-smi": "runs `nvidia-smi`, which is for NVIDIA's GPUs",
+            "torch.cuda.FloatTensor": "the test compares a type with `torch.cuda.FloatTensor`",
             "models/test_onnx.py": "onnxruntime is not installed",
-            "Cannot pickle CUDA storage": "sends a tensor on the device to another process: not emulated",
-            "assert 'npu' == 'cuda'": "compares with `cuda` in the test, which pytest compiles: no patch edits it",
-            "test_load_from_checkpoint_map_location_automatic": "compares with a parameter of the test, `cuda`",
+            "cannot be sent to another process": "sends a tensor on the device to another process: not emulated",
+            "assert 'npu' == 'cuda'": "the test compares with `cuda`; pytest compiles it, so no patch edits it",
+            "test_load_from_checkpoint_map_location_automatic": "the test compares with its parameter, `cuda`",
             "result type Float can't be cast": "gloo, which the emulated HCCL runs on, cannot average integers",
             ".py::test_collectives_distributed_cuda": "gloo, which the emulated HCCL runs on, has no `PREMUL_SUM`",
         },

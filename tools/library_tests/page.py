@@ -22,11 +22,12 @@ _FIELDS = ("module", "test", *MODES, "why")
 
 _HEAD = """# Tests of libraries on the emulated NPU
 
-accelerate and Lightning have tests of their own, which choose the device that they find. They run three times: on the
-CPU without patches, on the emulated NPU with the default set of patches, and there without the patches of
+The tests of accelerate and Lightning use the device that they find. They run in up to three ways: on the CPU without
+patches, on the emulated NPU with the default set of patches, and on the emulated NPU without the patches of
 [Programs that know "cuda" by name](cuda-by-name.md). A test for CUDA is skipped on the CPU, and runs on the NPU.
-One that takes more than three minutes is late: most of these start several processes, each of which imports torch.
-Of Lightning's `tests_pytorch`, only the tests for CUDA run on the NPU, as on the machines with GPUs of its developers.
+A test that takes more than three minutes is late: most late tests start several processes, each of which imports torch.
+Of Lightning's `tests_pytorch`, only the tests for CUDA run on the NPU: its developers do the same on machines with
+GPUs. A module that has no test for the device counts as one skipped test.
 
 ```sh
 python3 -m nox -s library-tests                                       # modules that have no result yet; hours
@@ -34,8 +35,8 @@ python3 -m nox -s library-tests -- accelerate --again test_accelerator  # one mo
 python3 -m nox -s library-tests -- lightning --sources ../pytorch-lightning  # tests from a checkout
 ```
 
-That command writes this page from the [results](../tools/library_tests/results), which have a line for each
-test. A module that is not in a table was not run. These are no results of a real NPU.
+This command writes this page from the [results](../tools/library_tests/results), which have a line for each
+test. A module that is not in a table was not run. Nothing here was run on a real NPU.
 """
 
 

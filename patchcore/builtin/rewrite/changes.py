@@ -25,7 +25,7 @@ class Source:
         name: of the module; ``__main__`` for the program.
         file: path of its source.
         text: the source.
-        lines: numbers of the lines that may be edited, see ``find`` of :class:`Rules`; in order.
+        lines: numbers of the lines that may be edited, in order: those that ``find`` of :class:`Rules` returned.
 
     Attributes:
         name, file, text, lines: the same.
@@ -78,18 +78,19 @@ class Rules(Declaration):
     """How :class:`Rewrite` edits modules.
 
     Args:
-        edit: called with an :class:`ast.Module` and the :class:`Source`, perhaps several times for a module; edits the
-            tree in place and returns the numbers of the lines it has changed. New nodes need the position of the node
-            that they replace (:func:`ast.copy_location`, :func:`ast.fix_missing_locations`). It must not add or remove
-            functions, classes, lambdas or comprehensions: functions of modules that are loaded already get the code of
+        edit: called with an :class:`ast.Module` and the :class:`Source`, sometimes several times for a module; edits
+            the tree in place and returns the numbers of the lines that it has changed. New nodes need the position of
+            the node that they replace (:func:`ast.copy_location`, :func:`ast.fix_missing_locations`). It must not add
+            or remove functions, classes, lambdas or comprehensions: each function of a loaded module gets the code of
             the function at the same place.
-        words: texts; a module is looked at only if its code has a text constant with one of them in it. Empty for
-            every module.
-        find: called with the source of such a module; returns the numbers of the lines that ``edit`` may change. The
-            module is parsed only if there are some, and only the functions around them, if that will do: the tree then
-            has such a function, inside of its classes. ``None`` to parse every module as a whole.
-        concerns: called with the name of a module and the path of its source; returns false for a module that is to
-            stay as it is. ``None`` for every module that the change names.
+        words: texts. A module is edited only if a text constant in its code contains one of them. Empty for every
+            module.
+        find: called with the source of such a module; returns the numbers of the lines that ``edit`` may change. If
+            there are none, the module is not parsed. If each of them is in a function, only these functions are
+            parsed: the tree that ``edit`` gets then contains one function, inside its classes. ``None`` to parse every
+            module as a whole.
+        concerns: called with the name of a module and the path of its source; returns false for a module that must not
+            be edited. ``None`` for every module that the change names.
 
     Raises:
         DeclarationError: an argument is malformed.
@@ -131,12 +132,12 @@ class Rules(Declaration):
 class Rewrite(Change):
     """Edit the syntax tree of modules when Python compiles them, in memory.
 
-    File names and lines stay, for tracebacks, debuggers and coverage. The bytecode in ``__pycache__`` is that of the
-    source as it is. Functions of modules that are loaded already get the code of the edited source, and get their own
-    back on revert. What the top level of a module did cannot be undone; the report counts these lines.
+    File names and lines stay the same, for tracebacks, debuggers and coverage. The bytecode in ``__pycache__`` is that
+    of the source in the file. Functions of loaded modules get the code of the edited source; a revert gives them their
+    own code back. The effects of lines at the top level of a module cannot be undone; the report counts these lines.
 
-    Edited are modules that Python itself reads from a source file, and texts that a module gives to ``compile``: not
-    modules that an import hook compiles from a tree (pytest's tests, typeguard, beartype).
+    The change edits modules that Python itself reads from a source file, and texts that a module gives to ``compile``.
+    It does not edit modules that an import hook compiles from a tree (pytest's tests, typeguard, beartype).
 
     Args:
         modules: ``"package.module"``, ``"package.*"`` for a package with all that is in it, ``"*"`` for every module
@@ -184,7 +185,7 @@ class Rewrite(Change):
         return self.found_rules().words if self.covers_module("__main__") else ()
 
     def claims(self, target: Target) -> tuple[Target, ...]:
-        return ()  # several edits of one module follow each other
+        return ()  # changes that edit the same module do not conflict: each edits the tree that the one before made
 
     def covers_module(self, name: str) -> bool:
         """Return true if the module called ``name`` is one of those that the change edits."""

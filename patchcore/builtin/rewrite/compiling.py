@@ -1,8 +1,8 @@
 """Compiling a module with its syntax tree edited.
 
-Parsing and compiling a module takes as long as importing it. So only the functions that have a line to edit are
-compiled, and take the place of the functions in the code that Python has for the module, where the rules know the lines
-beforehand and none of them is at the top level.
+Parsing and compiling a module takes as long as importing it. If the rules have ``find``, and no line that it returns is
+at the top level, only the functions with such a line are compiled. Each takes the place of the function in the code
+that Python has for the module.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Edited(NamedTuple):
 
 
 def mentions(code: CodeType, words: Sequence[str]) -> bool:
-    """Return true if a text constant of ``code``, or of a function in it, has one of ``words`` in it."""
+    """Return true if a text constant of ``code``, or of a function in it, contains one of ``words``."""
     for constant in code.co_consts:
         kind = type(constant)
         if kind is CodeType:
@@ -80,7 +80,7 @@ def _has_word(constants: Iterable[object], words: Sequence[str]) -> bool:
 def original_code(data: bytes, file: str) -> CodeType:
     """Compile the source of a module as Python does, without its bytecode cache."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python has given them, or will
+        warnings.simplefilter("ignore")  # Python gives these warnings when it compiles the module itself
         code: CodeType = compile(data, file, "exec", dont_inherit=True)
     return code
 

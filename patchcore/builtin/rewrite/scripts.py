@@ -1,9 +1,9 @@
 """Running a script with its tree edited.
 
-Python compiles the script of a program itself, where no loader can change it. Before that it calls the hooks of
-``sys.path_hooks``, for the script may be an archive with a module ``__main__``, and ``runpy.run_path`` does so, too.
-:class:`patchcore_startup.ScriptHook` returns a finder from here for a script that a patch edits. The script then finds
-its module, ``sys.path``, ``sys.argv`` and tracebacks as Python has them for a script.
+Python compiles the script of a program itself, and no loader can change it there. Before that, Python calls the hooks
+of ``sys.path_hooks``, because the script may be an archive with a module ``__main__``. ``runpy.run_path`` does so, too.
+:class:`patchcore_startup.ScriptHook` returns a :class:`ScriptFinder` for a script that a patch edits. The module
+``__main__``, ``sys.path``, ``sys.argv`` and tracebacks are then the same as for a script that Python compiles.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def find_script(path: str) -> ScriptFinder:
     """Return the finder for the script ``path``.
 
     Raises:
-        ImportError: no patch in force edits it.
+        ImportError: no applied patch edits it.
     """
     rewriter = ENGINE.watch.compiler
     if isinstance(rewriter, Rewriter):
@@ -63,8 +63,8 @@ class _ScriptLoader:
         self._code = code
 
     def get_code(self, name: str) -> CodeType:
-        sys.path_importer_cache.pop(self._path, None)  # another run of the script may be without patches
-        if sys.path[:1] == [self._path]:  # as for an archive
+        sys.path_importer_cache.pop(self._path, None)  # the patch may be reverted when the script is run again
+        if sys.path[:1] == [self._path]:  # runpy puts the path of an archive there
             is_program = _is_program()
             del sys.path[0]
             if is_program and not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated:
@@ -97,7 +97,7 @@ def _is_program() -> bool:
 
 
 def _hide_runpy() -> None:
-    """Leave the frames that run the script out of the traceback of an error that ends it."""
+    """Remove the frames of ``runpy`` from the traceback of an error that ends the script."""
     previous = sys.excepthook
 
     def show(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> Any:

@@ -1,12 +1,13 @@
-"""Editing the texts that a program compiles itself: ``builtins.compile`` is patched while a ``Rewrite`` is in force.
+"""Editing the texts that a program compiles itself: ``builtins.compile`` is patched while a ``Rewrite`` is applied.
 
-Programs that run a script for somebody compile its text themselves: pdb, cProfile, coverage, debuggers. So do consoles
-and IPython with the lines that a user types, and configurations that are Python. All of them call ``compile``. The
-caller decides whether a change concerns the text, or the file where the caller runs the script of a user. ``exec`` and
-``eval`` of a text do not call ``compile``, nor does ``python -c``.
+These programs call ``compile``: pdb, cProfile, coverage and debuggers for the script that they run, consoles and
+IPython for the lines that a user types, libraries for configurations written in Python. Whether a change edits the text
+depends on the module that calls ``compile``; for pdb and others of :data:`_RUNNERS` it depends on the file of the text.
+``exec`` and ``eval`` of a text do not call ``compile``, nor does ``python -c``.
 
-The edited code imports the objects that it uses. A function in it finds them among the builtins if the code is run with
-separate locals: functions see globals only. A name is there as long as code that uses it exists.
+The edited code imports the objects that it uses. If the code is run with separate locals, the functions in it cannot
+see these imports, because functions see globals only. Therefore the objects are added to the builtins as well. A name
+stays there as long as code that uses it exists.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _RUNNERS = frozenset(
         "zipimport",
     )
 )
-#: Top-level modules that compile modules, which are edited elsewhere, or cells only to look at them.
+#: Top-level modules whose texts are not edited here: modules, which their loader edits, or cells that are not run.
 _ELSEWHERE = frozenset(("IPython", "importlib", "patchcore", "runpy"))
 
 _compile = builtins.compile
@@ -60,7 +61,7 @@ class Text(NamedTuple):
         place: path of the source of that module, or of the script that it runs.
         file: the name of the file that the code is to have.
         source: the text.
-        tree: of the text, where the program has made it already.
+        tree: of the text, if the program passed a tree to ``compile``; else ``None``.
         mode, flags, optimize: see :func:`compile`.
     """
 
@@ -77,7 +78,7 @@ class Text(NamedTuple):
         """Return the tree of the text; the caller may edit it.
 
         Raises:
-            SyntaxError, ValueError, RecursionError: it has none.
+            SyntaxError, ValueError, RecursionError: the text cannot be parsed.
         """
         if self.tree is not None:
             return copy.deepcopy(self.tree)
@@ -85,7 +86,7 @@ class Text(NamedTuple):
         return found
 
     def compile(self, tree: Optional[Body] = None) -> CodeType:
-        """Compile an edited tree, or the text as it is."""
+        """Compile an edited tree; without one, the text of the program."""
         source = tree if tree is not None else self.tree if self.tree is not None else self.source
         code: CodeType = _compile(source, self.file, self.mode, self.flags, True, self.optimize)
         return code
@@ -95,14 +96,14 @@ class Compiles(Protocol):
     """Compiles texts with their trees edited."""
 
     def code_of_text(self, text: Text) -> Optional[CodeType]:
-        """Return the code to run for a text; ``None`` for Python's own."""
+        """Return the code to run for a text; ``None`` if no change edits it."""
 
 
 class _Part(NamedTuple):
-    """A code that exists, of a text that was edited: that of the text, or of a function in it.
+    """A code object of an edited text, of its top level or of a function in it.
 
     Args:
-        code: refers to it weakly.
+        code: a weak reference to the code.
         text: the text.
         place: which code of the text it is, in the order of the source.
     """
@@ -128,10 +129,10 @@ class TextCodes:
         return code
 
     def exchanged(self, text_code: Callable[[Text], Optional[CodeType]]) -> dict[int, CodeType]:
-        """Return by ``id`` of a code the one that functions with it should have instead, where that differs.
+        """Return the codes to exchange: by the ``id`` of a code, the code that its functions must get.
 
         Args:
-            text_code: returns the code of a text by the changes in force; ``None`` for Python's own.
+            text_code: returns the code that the applied changes make of a text; ``None`` if no change edits it.
         """
         texts: dict[int, list[_Part]] = {}
         for part in list(self._parts.values()):
@@ -204,7 +205,7 @@ def compile_by(rewriter: Compiles, original: Callable[..., Any]) -> Callable[...
 
 
 def _text(source: Any, filename: str, tree: Optional[Body]) -> str:
-    """Return the source as a text; empty if it is not known."""
+    """Return the source as a text; empty if there is no text for it."""
     if type(source) is str:
         return source
     if tree is not None:  # consoles and IPython keep the text there

@@ -1,11 +1,11 @@
-"""Puts :class:`~patchcore.Rewrite` in force: modules are compiled with their trees edited, loaded functions follow.
+"""Applies :class:`~patchcore.Rewrite`: modules are compiled with edited trees, loaded functions get the edited code.
 
-A module that is imported later runs the edited code. In one that is loaded already each function gets the edited code
-of the function at its place, and so does the original that a wrapper of another patch has: all functions with one code
-are found, wherever they are. A revert does the same backwards. Codes are compared, not only names and lines: a function
-that did not come from the source as it is now stays as it is.
+A module that is imported later runs the edited code. In a loaded module, each function gets the edited code of the
+function at the same place in the source. All functions with the same code are found, wherever they are, also the
+original that a wrapper of another patch keeps. A revert gives them their own code back. Codes are compared, not only
+names and lines: a function that was not made from the present source is not changed.
 
-``builtins.compile`` has a layer for each such change, so that texts which the program compiles itself are edited, too.
+``builtins.compile`` is patched for each such change, so that texts which the program compiles itself are edited, too.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _EXECUTED, _LOADED = "executed", "loaded"
 
 
 class RewriteWriter(Writer):
-    """Puts changes of the kind :class:`~patchcore.Rewrite` in force."""
+    """Applies changes of the kind :class:`~patchcore.Rewrite`."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -65,15 +65,15 @@ class RewriteWriter(Writer):
 
 
 class _File(NamedTuple):
-    """A source file whose module runs edited code, or did.
+    """A source file whose module runs edited code, or ran it before a revert.
 
     Args:
         module: its name.
         data: the source that the module was made from.
-        originals: the codes of the source as it is, that of the module first.
-        places: by code, original or edited: which code of the module it is, in the order of the source.
-        loaded: by place, the very code that functions had which were loaded before the module was edited.
-        names: under which the module has the objects that its edited functions use, added from outside.
+        originals: the codes of the unedited source, in the order of the source; the first is that of the module.
+        places: by code, original or edited: its number in that order.
+        loaded: by number, the code object that loaded functions had before they got edited code.
+        names: the names that were added to the module for the objects that its edited functions use.
     """
 
     module: str
@@ -95,7 +95,7 @@ class _File(NamedTuple):
             self.places.setdefault(each, number)
 
     def meets(self, code: CodeType) -> None:
-        """Take note of the code that a function has: if nobody has edited it, the function is to get it back."""
+        """Remember the code object of a function that is about to change; a revert puts the same object back."""
         place = self.places[code]
         if code == self.originals[place]:
             self.loaded.setdefault(place, code)
@@ -111,7 +111,7 @@ class Rewriter:
         self._texts = TextCodes()
 
     def patch_compile(self, application: Application, state: ChangeState, moves: Moves) -> None:
-        """Lay the layer of a change over ``builtins.compile``, from which the journal takes it out again."""
+        """Patch ``builtins.compile`` on behalf of a change; the journal reverts it."""
         slot = NamespaceSlot(builtins, "compile", "builtins:compile")
         below = slot.read()
         layer = Layer(application, state.change, self._compile_over(below, slot), below, self._compile_over)
@@ -120,13 +120,13 @@ class Rewriter:
         moves.add(self._engine.rebinder.moved(state, record, below))
 
     def _compile_over(self, below: Any, slot: Slot) -> Any:
-        """Return the ``compile`` for a layer: one function does the edits of all changes, whoever made it first."""
+        """Return the ``compile`` for a layer: the function that the first change made does the edits of all changes."""
         if any(type(layer.change) is Rewrite for _, layer in self._engine.journal.makers(below)):
             return below
         return compile_by(self, below)
 
     def begin(self, application: Application, state: ChangeState, change: Rewrite, rules: Rules) -> _Rewriting:
-        """Compile modules by ``rules`` from now on; return the control that ends it."""
+        """Edit modules by ``rules`` from now on; return the control that ends it."""
         begun = _Rewriting(self, application, state, change, rules)
         self._active = [*self._active, begun]
         self._engine.watch.compile_with(self)
@@ -137,7 +137,7 @@ class Rewriter:
         self._engine.fail(culprit.application, culprit.state, error)
 
     def end(self, ended: _Rewriting) -> None:
-        """Compile modules without ``ended``, and give loaded functions the code that they have without it."""
+        """Edit modules without ``ended`` from now on, and give loaded functions the code without its edits."""
         self._active = [each for each in self._active if each is not ended]
         if not self._active:
             self._engine.watch.compile_with(None)
@@ -146,7 +146,7 @@ class Rewriter:
             self._forget()
 
     def _forget(self) -> None:
-        """Take the objects of edited functions out of their modules, but for functions that are running."""
+        """Remove the objects of edited functions from their modules, except where such a function is running."""
         running = {(code.co_filename, code) for code in _running()}
         for path, file in self._files.items():
             edited = [code for code in file.places if code not in file.originals]
@@ -157,20 +157,20 @@ class Rewriter:
         self._files = {}
 
     def follow(self) -> None:
-        """Give the functions of loaded modules the code that they have by the changes in force."""
+        """Give the functions of loaded modules the code that the applied changes make."""
         found = {}
         for name, module in loaded_modules().items():
             loader = _loader_of(module)
             if loader is None or not self.concerns(name, loader.path):
                 continue
-            if name != "__main__" and is_initializing(module):  # it may define more functions
+            if name != "__main__" and is_initializing(module):  # functions that it has yet to define follow at its end
                 self._engine.watch.join(name, lambda name, module: self.follow())
             if loader.path in self._files or self._take_up(name, loader):
                 found[loader.path] = self._files[loader.path]
         self._exchange(found)
 
     def _take_up(self, name: str, loader: SourceFileLoader) -> bool:
-        """Return true if a change in force may edit the module called ``name``, which was imported before that."""
+        """Return true if an applied change may edit the module ``name``, which was imported before the change."""
         try:
             data = loader.get_data(loader.path)
             words = self._words(name, loader.path)
@@ -205,12 +205,12 @@ class Rewriter:
         return edited.code, _names(edited)
 
     def code_of_script(self, file: str, data: bytes) -> Optional[CodeType]:
-        """Return the code to run for the script ``file`` with the source ``data``; ``None`` for Python's own."""
+        """Return the code to run for the script ``file`` with the source ``data``; ``None`` if no change edits it."""
         if not self.concerns("__main__", file):
             return None
         try:
             code = original_code(data, file)
-        except (SyntaxError, ValueError):  # Python complains about it in its own way
+        except (SyntaxError, ValueError):  # Python raises the error itself when it compiles the script
             return None
         entry = _File.of("__main__", data, code)
         edited = self._edit(entry, _EXECUTED, first="patchcore.builtin.rewrite.scripts:begin", whole=True)
@@ -220,7 +220,7 @@ class Rewriter:
         return edited.code
 
     def code_of_text(self, text: Text) -> Optional[CodeType]:
-        """Return the code to run for a text that the program compiles; ``None`` for Python's own."""
+        """Return the code to run for a text that the program compiles; ``None`` if no change edits it."""
         words = self._words(text.name, text.place)
         if words and not any(word in text.source for word in words):
             return None
@@ -233,7 +233,7 @@ class Rewriter:
                     return None
                 tree, source, lines = found
                 code = self._texts.compile(text, tree, source.needs)
-            except (SyntaxError, RecursionError):  # Python complains about it in its own way
+            except (SyntaxError, RecursionError):  # Python raises the error itself when it compiles the text
                 return None
             except Exception as error:
                 self._blame(concerned, error)
@@ -243,7 +243,7 @@ class Rewriter:
             return code
 
     def _blame(self, concerned: Sequence[_Rewriting], error: Exception) -> None:
-        """Fail the change whose rules have raised ``error``, or the last one."""
+        """Fail the change whose rules raised ``error``; if it is not known, the last change."""
         if type(error) is _EditError:
             self.fail(error.culprit, error.error)
         else:
@@ -255,7 +255,7 @@ class Rewriter:
         return [word for some in words for word in some] if all(words) else ()
 
     def _edit(self, file: _File, when: str, *, first: str = "", whole: bool = False) -> Optional[Edited]:
-        """Return a module compiled by the changes in force that concern it; a change whose rules raise fails.
+        """Return a module compiled with the edits of all applied changes; a change whose rules raise fails.
 
         Args:
             file: of the module.
@@ -274,7 +274,7 @@ class Rewriter:
                     raise DeclarationError(f"rules={concerned[-1].rules!r} added or removed a function in {path}")
             except RecursionError:  # the source is nested too deeply for a tree
                 return None
-            except Exception as error:  # the import is to go on, without the changes of that patch
+            except Exception as error:  # the import continues, without the changes of that patch
                 self._blame(concerned, error)
                 continue
             file.add(edited.code)
@@ -283,7 +283,7 @@ class Rewriter:
             return edited
 
     def _exchange(self, files: Mapping[str, _File]) -> None:
-        """Give every function with a code of ``files``, or of a text, the code that it has by the changes in force."""
+        """Give every function of ``files``, and of edited texts, the code that the applied changes make."""
         codes: dict[str, dict[CodeType, CodeType]] = {}  # by path: equal codes may come from two files
         needs: dict[str, Mapping[str, Any]] = {}
         for path, file in list(files.items()):
@@ -313,7 +313,7 @@ class Rewriter:
 
 
 class _Rewriting:
-    """One change in force; see :class:`patchcore.engine.application.Control`."""
+    """One applied change; see :class:`patchcore.engine.application.Control`."""
 
     def __init__(
         self, rewriter: Rewriter, application: Application, state: ChangeState, change: Rewrite, rules: Rules
@@ -323,7 +323,7 @@ class _Rewriting:
         self.rules = rules
         self._rewriter = rewriter
         self._change = change
-        self._own = getattr(rules.edit, "__module__", "")  # rules that edit themselves find nothing any more
+        self._own = getattr(rules.edit, "__module__", "")  # never edited: rules would lose the words they search for
         self._lines: dict[str, int] = {}  # by module
         self._ran: dict[str, tuple[str, frozenset[int]]] = {}  # by file, the edited lines of the module's top level
         state.status, state.reason = APPLIED, "nothing to edit in the modules that were imported so far"
@@ -339,7 +339,7 @@ class _Rewriting:
             return False
 
     def note(self, name: str, file: str, lines: frozenset[int], top_level: frozenset[int], when: str) -> None:
-        """Take note of the lines of a module that were edited, and of those of its top level; see ``_edit``."""
+        """Record the edited lines of a module, and which of them are at its top level; see ``_edit``."""
         if not lines:
             return
         self._lines[name] = len(lines)
@@ -354,10 +354,10 @@ class _Rewriting:
         self.state.reason = "; ".join(parts)
 
     def catch_up(self, name: str, module: ModuleType) -> None:
-        """Nothing: functions of modules that were imported unseen get their code by :meth:`Rewriter.follow`."""
+        """Do nothing: :meth:`Rewriter.follow` edits the functions of modules that were imported unnoticed."""
 
     def withdraw(self) -> list[str]:
-        """Give the functions their code back; return which lines at top level have run."""
+        """Give the functions their code back; return remarks on edited lines at the top level that ran."""
         self._rewriter.end(self)
         ran, self._ran = self._ran, {}
         return [
@@ -368,7 +368,7 @@ class _Rewriting:
 
 
 class _EditError(Exception):
-    """Rules have raised ``error``; ``culprit`` is the change that they belong to."""
+    """The rules of the change ``culprit`` raised ``error``."""
 
     def __init__(self, culprit: _Rewriting, error: Exception) -> None:
         super().__init__(describe_error(error))
@@ -377,7 +377,7 @@ class _EditError(Exception):
 
 
 def _naming(rewriting: _Rewriting) -> Rules:
-    """Return the rules of a change, which raise :class:`_EditError`."""
+    """Return the rules of a change with functions that raise :class:`_EditError` in place of any error."""
 
     def naming(function: Callable[..., Iterable[int]]) -> Callable[..., Iterable[int]]:
         def call(*arguments: Any) -> Iterable[int]:
@@ -393,7 +393,7 @@ def _naming(rewriting: _Rewriting) -> Rules:
 
 
 def _read(name: str, loader: SourceFileLoader) -> tuple[CodeType, bytes]:
-    """Return the code of a module, and the data that was read for it: the bytecode, or the source if there is none."""
+    """Return the code of a module, and the data that Python read for it: the bytecode, else the source."""
     found: list[bytes] = []
 
     def get_data(path: str) -> bytes:
@@ -438,7 +438,7 @@ def _running() -> Iterator[CodeType]:
 
 
 def _functions(modules: set[str]) -> Iterator[FunctionType]:
-    """Yield every function of the process, and first those of ``modules`` that the collector does not look at."""
+    """Yield every function of the process; first those of ``modules`` that ``gc.freeze()`` hides."""
     if gc.get_freeze_count():  # gc.freeze() hides earlier objects from gc.get_objects()
         for name in modules:
             yield from _functions_in(namespace(sys.modules.get(name)) or {}, set())

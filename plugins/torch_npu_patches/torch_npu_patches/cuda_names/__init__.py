@@ -5,9 +5,11 @@ no pinned memory, and no error. :class:`patchcore.Rewrite` edits such lines by t
 :mod:`.editing` finds and edits them, :mod:`.running` has the functions that edited lines call, :mod:`.lines` counts the
 lines that ran, and :mod:`.scope` decides which modules are edited.
 
-Libraries with a branch for NPUs look for CUDA first, or for both: :mod:`.branches` has such functions find no CUDA.
+Functions of libraries with a branch for NPUs look for CUDA first, or for both devices: in these functions
+:mod:`.branches` makes ``torch.cuda.is_available()`` false.
 
-``python -m torch_npu_patches.cuda_names PACKAGE ...`` lists the lines of packages, edited or left alone, and why.
+``python -m torch_npu_patches.cuda_names PACKAGE ...`` lists these lines of packages: which are edited, which are not,
+and why.
 """
 
 from __future__ import annotations

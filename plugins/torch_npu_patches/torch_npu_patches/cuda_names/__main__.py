@@ -24,7 +24,7 @@ def rows_of(package: str, *, by_rule: bool = False) -> Iterator[tuple[Row, str]]
 
     Args:
         package: as it is imported.
-        by_rule: leave the list of the plugin aside.
+        by_rule: decide by the rule alone, without the list of the plugin.
 
     Raises:
         SettingsError: there is no such package, or it has no sources; or the list is malformed.

@@ -1,8 +1,9 @@
 """Finds ``torch.cuda.is_available()`` in functions that have a branch for NPUs, and makes it false there.
 
-Such a function has ``elif is_npu_available():`` behind ``if torch.cuda.is_available():``. Where both are true it would
-run as on CUDA, or do the work of both. Without this layer it takes the branch for NPUs, because there is no CUDA. A
-function that uses NVIDIA's management library (pynvml) has nothing to do on an NPU, either.
+Such a function has ``elif is_npu_available():`` after ``if torch.cuda.is_available():``. If both are true, it takes the
+branch for CUDA, or does the work of both. Without the layer CUDA -> NPU there is no CUDA, and the function takes the
+branch for NPUs. Functions that use NVIDIA's management library (pynvml) get the same edit, because that library works
+with NVIDIA's GPUs only.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ __all__ = ["LINES", "Line", "clear", "forget", "found", "note", "rows"]
 
 
 class Line(NamedTuple):
-    """A line of a program that compares something with CUDA, or looks whether CUDA is there.
+    """A line of a program that compares something with CUDA, or checks for CUDA.
 
     Args:
         file, line: where.
@@ -20,7 +20,7 @@ class Line(NamedTuple):
         after: the expression that runs in its place; empty for a line that was left alone.
         why: why it was left alone; empty for one that was edited.
         runs: how often it ran; a line that was left alone is not counted.
-        hides: whether it looks for CUDA and finds none, so that its function takes its branch for NPUs.
+        hides: whether the line checks for CUDA and gets false, so that its function takes its branch for NPUs.
     """
 
     file: str

@@ -1,8 +1,8 @@
 """The list of lines of known packages: which of them are edited, which are left alone, and why.
 
-``listing.json`` has it, by package and version. ``python -m torch_npu_patches.cuda_names PACKAGE --write`` writes it by
-the rule of :mod:`.editing`; where a person has changed a verdict there and given a reason, the command keeps both. The
-lines of versions that are not in it follow the rule.
+``listing.json`` contains the list, by package and version. ``python -m torch_npu_patches.cuda_names PACKAGE --write``
+writes it by the rule of :mod:`.editing`. If a person has changed a verdict in the file and given a reason, the command
+keeps both. For versions that are not in the list, the rule decides.
 """
 
 from __future__ import annotations

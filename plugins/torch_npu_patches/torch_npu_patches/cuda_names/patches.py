@@ -1,4 +1,4 @@
-"""The patches, of the layer CUDA -> NPU: for the program, for installed packages, for branches that these have."""
+"""The patches of this folder: for the program, for installed packages, and for packages with branches for NPUs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_parse_def(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _is_off(module: str, parsed: Any) -> bool:
-    """Return true if the list leaves a line of the function alone that TorchScript has read."""
+    """Return true if the list switches off a line of the function that TorchScript has read."""
     first = parsed.file_lineno
     last = first + parsed.source.count("\n")
     rows = listing.verdicts(module, parsed.filename).items()

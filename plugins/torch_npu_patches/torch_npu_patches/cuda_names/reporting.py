@@ -13,11 +13,11 @@ __all__ = ["describe", "sections"]
 
 
 def sections() -> Iterator[pc.Section]:
-    """Yield sections for lines that look for CUDA and find none, that compare with it, and that were not edited.
+    """Yield up to three sections of a report.
 
-    The first has the lines that ran. The second has the lines that ran, and lines of the program that did not or were
-    left alone; other lines of installed packages are counted. The third has comparisons in code that no patch
-    can edit.
+    Comparisons with CUDA in code that no patch can edit; lines that check for CUDA, ran, and got false; lines that
+    compare with CUDA. The last section has all such lines of the program, and those of installed packages that ran; it
+    counts the other lines of installed packages.
     """
     missed = comparisons()
     if missed:
@@ -42,7 +42,7 @@ def sections() -> Iterator[pc.Section]:
 
 
 def describe() -> Iterator[str]:
-    """Yield how many lines took the branch of CUDA's, or of NPUs, for the last line of a run."""
+    """Yield how many lines ran, for the last line of a run: one text for each kind."""
     ran = [line for line in found() if line.runs and not line.hides]
     if ran:
         yield f'{counted(len(ran), "line compares", "lines compare")} with "cuda" and held for NPUs, too'

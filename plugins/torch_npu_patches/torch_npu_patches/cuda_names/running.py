@@ -1,8 +1,8 @@
 """The functions that edited lines call. Each counts its line and computes the comparison, for CUDA and for NPUs.
 
-A value that is no text is compared as it was: arrays and columns of tables compare in their own way. Nothing here is
-hard for ``torch.compile`` to trace. A line in compiled code is not counted: the count would be a side effect of the
-graph.
+A value that is no text is compared as in the source: arrays and columns of tables have comparisons of their own.
+``torch.compile`` can trace all functions here. A line in compiled code is not counted: the count would be a side effect
+of the graph.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ is_compiling: Callable[[], bool] = bool
 
 
 def reached(number: int) -> bool:
-    """Count line ``number`` and return false: it stands before ``or``."""
+    """Count line ``number`` and return false, so that ``reached(1) or x`` is ``x``."""
     if not is_compiling():
         COUNTS[number] = COUNTS.get(number, 0) + 1
     return False
@@ -45,7 +45,7 @@ def different(number: int, value: Any, text: str) -> Any:
 
 
 def alike(number: int, value: Any, other: Any) -> Any:
-    """Return ``value == other``; true for a CUDA device and the NPU of that number, whichever is which."""
+    """Return ``value == other``; true also if one of them is a CUDA device and the other the NPU of that number."""
     if type(value) is not str or type(other) is not str:
         return value == other
     npus = _npu(value), _npu(other)
@@ -55,7 +55,7 @@ def alike(number: int, value: Any, other: Any) -> Any:
 
 
 def unlike(number: int, value: Any, other: Any) -> Any:
-    """Return ``value != other``; false for a CUDA device and the NPU of that number, whichever is which."""
+    """Return ``value != other``; false also if one of them is a CUDA device and the other the NPU of that number."""
     if type(value) is not str or type(other) is not str:
         return value != other
     return not alike(number, value, other)

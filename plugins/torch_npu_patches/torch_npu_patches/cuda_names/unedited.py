@@ -1,4 +1,4 @@
-"""Code of the program that compares something with ``"cuda"`` and was run, but not edited.
+"""Finds code of the program that compares something with ``"cuda"`` and runs without an edit.
 
 ``exec`` and ``eval`` of a text, ``python -c`` and programs from a pipe are compiled by Python where no patch can edit
 them, and some import hooks compile a tree of their own. Python calls audit hooks with each code that it is about to
@@ -52,7 +52,7 @@ class Comparison(NamedTuple):
         return f"{self.file}:{self.line}, in {self.function}{by}: compares with {CUDA!r}, not edited"
 
 
-#: True while the patch is applied that edits the program: the patch replaces it.
+#: True while ``torch.transfer_to_npu.names`` is applied, which replaces this value.
 is_on = False
 
 _kept: dict[Comparison, None] = {}  # in the order in which they ran
@@ -68,7 +68,7 @@ def start() -> None:
 
 
 def comparisons() -> list[Comparison]:
-    """Return the lines of the program that compare with CUDA and were run, but not edited for no known reason."""
+    """Return the comparisons that were run, without those that the rule or the list leaves alone."""
     known = {(line.file, line.line) for line in found()}
     return [each for each in _kept if (each.file, each.line) not in known]
 
@@ -122,7 +122,7 @@ def _lines(code: CodeType) -> Iterator[tuple[int, str]]:
 
 
 def _compared(code: CodeType) -> Iterator[int]:
-    """Yield the lines of a code in which an instruction soon after the text compares it."""
+    """Yield the lines of a code that load the text of a CUDA device and compare it a few instructions later."""
     names: set[str] = set()
     line, text = code.co_firstlineno, _NEAR
     for instruction in dis.get_instructions(code):
