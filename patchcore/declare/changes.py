@@ -44,6 +44,8 @@ __all__ = [
 
 #: The values of ``Patch(signatures=...)``.
 SIGNATURES = ("fit", "any")
+#: The value of ``Replace(create=)`` that also replaces what exists.
+ALWAYS = "always"
 
 
 class Skip(Declaration):
@@ -306,7 +308,8 @@ class Replace(SlotChange):
             for example).
         when_call: predicate over the arguments of each call that chooses between replacement (true) and original. Only
             the predicate decides; an exception of the replacement reaches the caller.
-        create: add the attribute where it is missing, and leave it alone where it exists.
+        create: ``True`` adds the attribute where it is missing, and leaves it alone where it exists. ``"always"`` adds
+            it where it is missing, and replaces it where it exists.
         aliases: further targets that get the same replacement. Rarely needed: by-value references are found.
         everywhere: write the body of the function instead of the names that hold it. Code that keeps the function in a
             closure, a default argument or a container then calls the replacement too. Not for a replacement that calls
@@ -331,7 +334,7 @@ class Replace(SlotChange):
     replacement: Any
     factory: Optional[Callable[[Any], Any]]
     when_call: Optional[Callable[..., Any]]
-    create: bool
+    create: Union[bool, str]
     aliases: tuple[Target, ...]
     everywhere: bool
 
@@ -342,7 +345,7 @@ class Replace(SlotChange):
         *,
         factory: Optional[Callable[[Any], Any]] = None,
         when_call: Optional[Callable[..., Any]] = None,
-        create: bool = False,
+        create: Union[bool, str] = False,
         aliases: Sequence[Union[str, Target]] = (),
         everywhere: bool = False,
         only_in: Optional[str] = None,
@@ -351,9 +354,13 @@ class Replace(SlotChange):
             raise DeclarationError(f"Replace({str(target)!r}): give either a replacement or factory=")
         where = f"Replace({str(target)!r})"
         check_callables(where, factory=factory, when_call=when_call)
+        if isinstance(create, str) and create != ALWAYS:
+            raise DeclarationError(f"{where}: create must be True, False or {ALWAYS!r}, got {create!r}")
         for name, value in (("factory", factory), ("when_call", when_call), ("everywhere", everywhere or None)):
             if create and value is not None:
-                raise DeclarationError(f"{where}: {name}= needs an original, but create=True means that there is none")
+                raise DeclarationError(
+                    f"{where}: {name}= needs an original, but create={create!r} means that there may be none"
+                )
         if only_in is not None and (create or aliases or everywhere):
             raise DeclarationError(f"{where}: only_in= excludes create=, aliases= and everywhere=")
         super().__init__(
@@ -362,7 +369,7 @@ class Replace(SlotChange):
             replacement=as_reference(replacement, where),
             factory=factory,
             when_call=when_call,
-            create=bool(create),
+            create=create if create == ALWAYS else bool(create),
             aliases=tuple(_as_target(alias) for alias in as_tuple(aliases, "aliases", where)),
             everywhere=bool(everywhere),
         )
@@ -383,7 +390,7 @@ class Replace(SlotChange):
 
     @property
     def covers(self) -> bool:
-        return not self.create and self.when_call is None and self.factory is None
+        return self.create in (False, ALWAYS) and self.when_call is None and self.factory is None
 
     @property
     def calls(self) -> Sequence[Any]:
@@ -408,7 +415,7 @@ class Replace(SlotChange):
 
     @property
     def adds(self) -> bool:
-        return self.create
+        return self.create is True
 
     def expand(self) -> tuple[Change, ...]:
         if not self.aliases:
@@ -428,7 +435,7 @@ class Replace(SlotChange):
 
     @property
     def may_be_absent(self) -> bool:
-        return self.create
+        return bool(self.create)
 
     def build(self, below: Any, slot: Slot) -> Any:
         from patchcore.declare.slots import BodySlot
@@ -437,7 +444,7 @@ class Replace(SlotChange):
         if isinstance(slot, BodySlot):
             return self._build_body(below, slot)
         in_class = slot.in_class
-        if self.create and (below is not ABSENT or slot.is_promised):
+        if self.create is True and (below is not ABSENT or slot.is_promised):
             return Skip(f"{slot.name} already exists")
         if self.when_call is not None or self.factory is not None:
             _refuse_without_original(below, slot)

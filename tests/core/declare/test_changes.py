@@ -184,6 +184,8 @@ def test_the_declared_options_are_a_copy_nobody_can_change() -> None:
             r"when_call= needs an original, but create=True",
         ),
         (lambda: Replace("m:f", factory=new, create=True), r"factory= needs an original, but create=True"),
+        (lambda: Replace("m:f", factory=new, create="always"), r"factory= needs an original, but create='always'"),
+        (lambda: Replace("m:f", new, create="allways"), r"create must be True, False or 'always', got 'allways'"),
         (lambda: Replace("m:f", "2.0"), r"has no ':'; write 'package.module:attribute' .* or Literal\('2.0'\)"),
         (lambda: Replace("m:f", new, aliases=3), r"aliases must be a list, got 3"),
         (lambda: Replace("m", new), r"target 'm' names a module, not something in it; write 'm:attribute'"),
@@ -306,6 +308,17 @@ def test_create_adds_what_is_missing_and_leaves_alone_what_exists(module: types.
     assert built("m:Owner.missing") is new
     for existing in ("m:function", "m:Owner.inherited", "m:Owner.of_meta", "m:lazy"):
         assert built(existing) == Skip(f"{existing} already exists")
+
+
+def test_create_always_adds_what_is_missing_and_replaces_what_exists(module: types.ModuleType) -> None:
+    def built(target: str) -> Any:
+        change = Replace(target, new, create="always")
+        slot = change.find_slot(change.target, module)
+        return change.build(slot.lookup(), slot)
+
+    for target in ("m:missing", "m:Owner.missing", "m:function", "m:Owner.inherited", "m:lazy"):
+        assert built(target) is new
+    assert Replace("m:function", new, create="always").covers
 
 
 @pytest.mark.parametrize(

@@ -676,6 +676,16 @@ def test_a_name_the_patch_added_stays_with_a_consumer_that_took_it(make_package,
     assert user.discount is new  # there is nothing to go back to
 
 
+def test_what_create_always_has_replaced_comes_back_and_what_it_has_added_goes(shop) -> None:
+    before, price = dict(vars(shop)), shop.price
+    changes = [pc.Replace(f"shop:{name}", new, create="always") for name in ("discount", "price")]
+    with pc.Patcher([pc.Patch("shop.both", changes)]) as patcher:
+        assert shop.discount is shop.price is new
+        assert [change.status for change in patcher.report()["shop.both"].changes] == ["applied", "applied"]
+    assert vars(shop) == before
+    assert shop.price is price
+
+
 def test_consumers_of_a_second_holder_are_not_taken_for_homes_of_the_replacement(make_package, shop) -> None:
     make_package({"kernels": "def price(): return 'kernel'", "user": "from shop import price as cost"})
     original = shop.price
