@@ -28,6 +28,7 @@ from patchcore.objects.binding import wrapped_callable
 from patchcore.objects.extensions import Extensions, using
 from patchcore.objects.printable import counted, shown
 from patchcore.planning.conditions import APPLY, OFF
+from patchcore.planning.listing import ORDERS, stack_as_listed
 from patchcore.planning.plan import Candidate, Context, Plan, PlannedPatch, covered_by, make_plan
 from patchcore.planning.provenance import LOCAL_PROVENANCE, Provenance
 from patchcore.planning.revising import continue_plan, with_vetoes
@@ -66,11 +67,15 @@ class Patcher(contextlib.ContextDecorator):
         enable, disable: patches, names, legacy names, targets or plugin names, on top of ``settings``.
         strict: raise at the first failure and leave nothing applied, the same as ``on_failure="raise"``.
         count: count the calls of patched targets, see :class:`patchcore.report.ChangeRecord`.
+        order: ``"listed"``: those of ``patches`` that change one target stack in the order of the list. Replacements go
+            below wrappers, and two replacements of one target are a conflict. By default patches of one target are a
+            conflict unless they declare an order, ``after=`` or ``before=``.
         extensions: the writers, guards, marks, handovers and registry tables for these patches; by default those of
             ``plugins``. ``Patcher([patch], extensions=other.extensions)`` applies one patch as ``other`` would.
 
     Raises:
         UnknownName: at the first plan, when a name in ``enable`` / ``disable`` means nothing.
+        DeclarationError: ``order`` is neither ``"declared"`` nor ``"listed"``.
 
     Examples:
         >>> import statistics
@@ -99,6 +104,7 @@ class Patcher(contextlib.ContextDecorator):
         disable: Union[Name, Sequence[Name]] = (),
         strict: bool = False,
         count: bool = False,
+        order: str = "declared",
         extensions: Optional[Extensions] = None,
     ) -> None:
         self.plugins = plugins or Plugins(discover=False)
@@ -108,7 +114,9 @@ class Patcher(contextlib.ContextDecorator):
         settings = settings._replace(on_failure="raise") if strict else settings
         self.settings = settings._replace(count=True) if count else settings
         self._choose(_listed(enable), _listed(disable))
-        self._own = tuple(patches)
+        if order not in ORDERS:
+            raise DeclarationError(f"order must be 'declared' or 'listed', got {order!r}")
+        self._own = tuple(stack_as_listed(tuple(patches)) if order == "listed" else patches)
         self._candidates: Optional[list[Candidate]] = None
         self._plan: Optional[Plan] = None
         self._entries: dict[str, PlannedPatch] = {}

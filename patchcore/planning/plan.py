@@ -18,7 +18,7 @@ from patchcore.planning.spelling import FindHome, unify
 from patchcore.report import FAILED, SKIPPED, Remark
 from patchcore.settings import Choice, Settings
 
-__all__ = ["Candidate", "Context", "Plan", "PlannedPatch", "covered_by", "make_plan", "select_patches"]
+__all__ = ["Candidate", "Context", "Plan", "PlannedPatch", "covered_by", "make_plan", "select_patches", "steps_of"]
 
 
 class Candidate(NamedTuple):
@@ -274,11 +274,11 @@ def _match(name: str, candidates: Sequence[Candidate]) -> tuple[int, list[Candid
     """Return how specific ``name`` is (0: all, 1: a plugin, 2: patches or a target) and the candidates it means."""
     if name == "*":
         return 0, list(candidates)
-    steps = _steps_of(name)
+    steps = _steps_of_name(name)
     tests: tuple[tuple[int, Callable[[Candidate], bool]], ...] = (
         (2, lambda c: c.patch.name == name),
         (2, lambda c: name in c.patch.legacy_names),
-        (2, lambda c: any(_steps(change.target) == steps for change in c.patch.changes)),
+        (2, lambda c: any(steps_of(change.target) == steps for change in c.patch.changes)),
         (1, lambda c: c.provenance.plugin == name),
         (2, lambda c: any(not change.target.path and change.target.module == name for change in c.patch.changes)),
     )
@@ -294,14 +294,14 @@ def _match(name: str, candidates: Sequence[Candidate]) -> tuple[int, list[Candid
     raise UnknownName(f"no patch, legacy name, plugin or target is called {name!r}{did_you_mean(name, known)}", name)
 
 
-def _steps_of(name: str) -> Optional[tuple[Step, ...]]:
+def _steps_of_name(name: str) -> Optional[tuple[Step, ...]]:
     try:
-        return _steps(Target.parse(name))
+        return steps_of(Target.parse(name))
     except TargetError:
         return None
 
 
-def _steps(target: Target) -> tuple[Step, ...]:
+def steps_of(target: Target) -> tuple[Step, ...]:
     """Return the steps of a target, which are the same for ``a.b:c`` and ``a.b.c``."""
     return (*target.module.split("."), *target.path) if target.module else target.path
 
