@@ -40,6 +40,9 @@ def fused(params):
 def settings(device):
     return {"cpu": "gloo", "cuda": "nccl"}[device.type]
 
+def doubled(t):
+    return t * 2 if t.device.type == "cuda" else t * 3
+
 class Runner:
     def __init__(self, device):
         self.device = torch.device(device)
@@ -74,10 +77,16 @@ def step(t):
     return t * 3
 
 @torch.jit.script
-def scripted(t: torch.Tensor):
-    if t.device.type == "cuda" or str(t.device).startswith("cuda"):
-        return t * 2
-    return t * 3
+def scripted(t: torch.Tensor, n: int = 0):
+    added = torch.ones(4, 4, device="cuda" if t.is_cuda else "cpu")
+    factor = {"cuda": 1, "cpu": 0}.get(t.device.type, 0)
+    held = t.device.type == "cuda" and str(t.device).startswith("cuda") and "cuda" in str(t.device)
+    return t * factor + added if held and str(t.device) == f"cuda:{n}" else t * 3
+
+class Scripted(torch.nn.Module):
+    kind: torch.jit.Final[str] = "cuda"
+    def forward(self, t: torch.Tensor):
+        return t * 2 if t.device.type == self.kind else t * 3
 
 class Net(torch.nn.Module):
     def forward(self, t):
@@ -92,8 +101,11 @@ class Traced(torch.nn.Module):
 
 found["eager"] = step(x)[0, 0].item()
 found["compiled"] = torch.compile(step, backend="aot_eager", fullgraph=True)(x)[0, 0].item()
+found["compiled library"] = torch.compile(lambda t: doubled(t), backend="aot_eager", fullgraph=True)(x)[0, 0].item()
 found["fx"] = torch.fx.symbolic_trace(Traced())(x)[0, 0].item()
 found["exported"] = torch.export.export(Net(), (x,)).module()(x)[0, 0].item()
+found["exported strictly"] = torch.export.export(Net(), (x,), strict=True).module()(x)[0, 0].item()
+found["scripted module"] = torch.jit.script(Scripted())(x)[0, 0].item()
 found["scripted"] = scripted(x)[0, 0].item()
 print(json.dumps(found))
 """
@@ -106,7 +118,8 @@ FAST = {
     "settings": "nccl",
     "runner": True,
     "top level": "fast path",
-    **dict.fromkeys(("eager", "compiled", "fx", "exported", "scripted"), 2.0),
+    **dict.fromkeys(("eager", "compiled", "compiled library", "fx", "exported", "exported strictly"), 2.0),
+    **dict.fromkeys(("scripted", "scripted module"), 2.0),
 }
 OFF = "torch.transfer_to_npu.names,torch.transfer_to_npu.library_names"
 

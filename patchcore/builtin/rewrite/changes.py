@@ -13,7 +13,7 @@ from patchcore.declare.declaration import Declaration, as_tuple, check_callables
 from patchcore.declare.target import Target
 from patchcore.errors import DeclarationError
 
-__all__ = ["Rewrite", "Rules", "Source"]
+__all__ = ["Rewrite", "Rules", "Source", "name_of_object"]
 
 _MODULES = re.compile(r"\*|[^\W\d]\w*(\.[^\W\d]\w*)*(\.\*)?")
 
@@ -55,7 +55,7 @@ class Source:
             TargetError: ``target`` is no target of a name in a module.
         """
         parsed = Target.parse(target)
-        name = f"_@{target}"
+        name = name_of_object(target)
         self.needs[name] = parsed
         return ast.Name(name, ast.Load())
 
@@ -72,6 +72,14 @@ class Source:
     @functools.cached_property
     def _texts(self) -> list[str]:
         return self.text.split("\n")
+
+
+def name_of_object(target: str) -> str:
+    """Return the name under which edited code finds the object ``target``.
+
+    No source can spell the name. It has no dots: torch.compile takes a name with dots for a chain of attributes.
+    """
+    return f"_@{target}".replace(".", "/")
 
 
 class Rules(Declaration):

@@ -14,7 +14,8 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, TracebackType
 from typing import Any, Optional
 
-from patchcore.builtin.rewrite.writer import Rewriter
+from patchcore.builtin.rewrite.changes import name_of_object
+from patchcore.builtin.rewrite.writer import BEGIN, Rewriter
 from patchcore.engine.engine import ENGINE
 
 __all__ = ["ScriptFinder", "begin", "find_script"]
@@ -82,7 +83,7 @@ class _ScriptLoader:
 
 def begin(space: dict[str, Any]) -> None:
     """Give the namespace of a script the names that Python gives it. The script calls this first."""
-    del space[f"_@{begin.__module__}:{begin.__name__}"]
+    del space[name_of_object(BEGIN)]
     path = space["__file__"]
     space["__loader__"] = SourceFileLoader("__main__", path)
     space.update(__spec__=None, __package__=None, __cached__=None)

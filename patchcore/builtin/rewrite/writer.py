@@ -37,9 +37,12 @@ from patchcore.report import APPLIED
 if TYPE_CHECKING:
     from patchcore.engine.engine import Engine
 
-__all__ = ["RewriteWriter", "Rewriter"]
+__all__ = ["BEGIN", "RewriteWriter", "Rewriter"]
 
 logger = logging.getLogger("patchcore")
+
+#: The function that an edited script calls first.
+BEGIN = "patchcore.builtin.rewrite.scripts:begin"
 
 #: Whether the body of a module runs edited code, or has run before.
 _EXECUTED, _LOADED = "executed", "loaded"
@@ -213,7 +216,7 @@ class Rewriter:
         except (SyntaxError, ValueError):  # Python raises the error itself when it compiles the script
             return None
         entry = _File.of("__main__", data, code)
-        edited = self._edit(entry, _EXECUTED, first="patchcore.builtin.rewrite.scripts:begin", whole=True)
+        edited = self._edit(entry, _EXECUTED, first=BEGIN, whole=True)
         if edited is None:
             return None
         self._files[file] = entry

@@ -444,6 +444,12 @@ def test_a_reference_to_a_function_of_the_rules(write: Callable[..., Path]) -> N
         assert "_@functools:reduce" not in vars(module)
 
 
+def test_the_name_of_a_reference_has_no_dots() -> None:
+    """torch.compile takes a name with dots for a chain of attributes."""
+    reference = pc.Source("fruit", "fruit.py", "").reference("os.path:basename")
+    assert reference.id == "_@os/path:basename"
+
+
 def test_a_function_that_is_running_keeps_what_it_uses(write: Callable[..., Path]) -> None:
     write(source='def steps():\n    yield "apple"\n    yield "apple"\n')
 

@@ -54,7 +54,10 @@ def edited(text: str) -> tuple[ast.Module, set[int]]:
 def run(text: str, **names: Any) -> dict[str, Any]:
     """Run a source after the edit, with what it needs, and return its names."""
     tree, _ = edited(text)
-    space: dict[str, Any] = {f"_@{running.__name__}:{name}": getattr(running, name) for name in running.__all__}
+    name_of = pc.Source("m", "m.py", text).reference
+    space: dict[str, Any] = {
+        name_of(f"{running.__name__}:{name}").id: getattr(running, name) for name in running.__all__
+    }
     exec(compile(tree, "m.py", "exec"), {**space, **names}, names)
     return names
 
@@ -269,16 +272,34 @@ def test_which_modules() -> None:
     assert LIBRARIES.concerns is scope.is_library
 
 
-def test_scripts_of_torch() -> None:
-    tree = ast.parse(
-        'def f(x):\n    return x.device.type == "cuda" or x.t in ["cuda"] or x.s.startswith("cuda") or x != "cuda"'
+class TestScriptsOfTorch:
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            ('x.device.type == "cuda"', 'x.device.type in ["cuda", "npu"]'),
+            ('"cuda" != x', 'x not in ["cuda", "npu"]'),
+            ('x == f"cuda:{n}"', 'x in [f"cuda:{n}", f"npu:{n}"]'),
+            ('x in ["cuda"]', 'x in ["cuda", "npu"]'),
+            ('"cuda" in str(x)', '"cuda" in str(x) or "npu" in str(x)'),
+            ('"cuda:" not in x', '"cuda:" not in x and "npu:" not in x'),
+            ('x.s.startswith("cuda")', 'x.s.startswith("cuda") or x.s.startswith("npu")'),
+            ('{"cuda": 1, "cpu": 0}[x]', '{"cuda": 1, "cpu": 0, "npu": 1}[x]'),
+            ("x.type == self.kind", 'x.type.replace("cuda", "npu") == self.kind.replace("cuda", "npu")'),
+        ],
     )
-    assert edit_script(tree)
-    assert ast.unparse(tree).split("return ")[1].replace("'", '"') == (
-        'x.device.type in ["cuda", "npu"] or x.t in ["cuda", "npu"] or (x.s.startswith("cuda") or '
-        'x.s.startswith("npu")) or (x not in ["cuda", "npu"])'
-    )
-    assert not edit_script(ast.parse('def f(x):\n    return x.is_npu or x.device.type == "cuda"'))
+    def test_an_expression(self, before: str, after: str) -> None:
+        function = f"def f(self, x, n):\n    return {before}"
+        tree = ast.parse(function)
+        assert edit_script(tree, f"    {function}".replace("\n", "\n    "), 'class C:\n    kind = "cuda"')
+        assert ast.unparse(tree).split("return ")[1].replace("'", '"') == after
+
+    def test_a_function_that_names_npus_is_left_alone(self) -> None:
+        function = 'def f(x):\n    return x.is_npu or x.device.type == "cuda"'
+        assert not edit_script(ast.parse(function), function, "")
+
+    def test_an_npu_that_another_patch_has_put_there_is_none_of_the_functions(self) -> None:
+        function = 'def f(x):\n    return x.to("cuda") if x.device.type == "cuda" else x'
+        assert edit_script(ast.parse(function.replace('to("cuda")', 'to("npu")')), function, "")
 
 
 BRANCHES = """

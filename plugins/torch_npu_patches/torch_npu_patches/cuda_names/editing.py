@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import ast
 import bisect
+import copy
 import functools
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
@@ -129,14 +131,19 @@ def edit(tree: ast.Module, source: pc.Source, listed: Optional[Mapping[tuple[int
     return editor.lines
 
 
-def edit_script(tree: ast.AST) -> bool:
+def edit_script(tree: ast.AST, function: str, module: str) -> bool:
     """Edit a function that ``torch.jit.script`` has read, in place; return whether anything was edited.
 
-    TorchScript calls no function of :mod:`.running`; it has ``in`` for lists of texts.
+    TorchScript calls no function of :mod:`.running`. It has ``in`` for lists of texts, and methods of texts.
+
+    Args:
+        tree: of the function; another patch may have put ``npu`` there.
+        function: the source of the function.
+        module: the source of its module.
     """
-    if names(tree, _NPU_WORD):
+    if names(ast.parse(textwrap.dedent(function)), _NPU_WORD):
         return False
-    editor = _ScriptEditor()
+    editor = _ScriptEditor(_named(module))
     editor.visit(tree)
     return editor.edited
 
@@ -239,6 +246,11 @@ def _last_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def _is_named(left: ast.expr, right: ast.expr, given: frozenset[str]) -> bool:
+    """Return true for ``x.type`` or ``str(x)``, compared with one of the names ``given``."""
+    return (_is_device(left) and _last_name(right) in given) or (_is_device(right) and _last_name(left) in given)
+
+
 def _is_table(node: ast.Dict) -> bool:
     """Return true for a table whose keys are texts, all of them names of devices, CUDA among them."""
     texts = [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
@@ -284,7 +296,7 @@ class _Editor(ast.NodeTransformer):
             shown += f"({self._source.segment(text)}, {_shown(_npu_text(text))})"
             name = "same" if isinstance(operator, ast.Eq) else "different"
             return self._call(node, name, [self.visit(value), text], shown)
-        if isinstance(operator, (ast.Eq, ast.NotEq)) and self._is_named(left, right):
+        if isinstance(operator, (ast.Eq, ast.NotEq)) and _is_named(left, right, self._names):
             shown = f"{self._source.segment(node)}, cuda as {NPU}"
             name = "alike" if isinstance(operator, ast.Eq) else "unlike"
             return self._call(node, name, [self.visit(left), self.visit(right)], shown)
@@ -307,12 +319,6 @@ class _Editor(ast.NodeTransformer):
                 return ast.copy_location(ast.BoolOp(ast.Or(), [self._reached(node, number), node]), node)
         self.generic_visit(node)
         return node
-
-    def _is_named(self, left: ast.expr, right: ast.expr) -> bool:
-        """Return true for ``x.type`` or ``str(x)``, compared with a name that the module gives a CUDA device to."""
-        return (_is_device(left) and _last_name(right) in self._names) or (
-            _is_device(right) and _last_name(left) in self._names
-        )
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Edit ``x.startswith("cuda")``, also with a tuple of texts."""
@@ -408,40 +414,63 @@ class _WithNpu(ast.NodeTransformer):
 
 
 class _ScriptEditor(ast.NodeTransformer):
-    edited = False
+    """Edits the expressions of a function for TorchScript.
+
+    Args:
+        given: names that the module of the function gives the text of a CUDA device to.
+    """
+
+    def __init__(self, given: frozenset[str]) -> None:
+        self._given = given
+        self.edited = False
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        """Make ``x in ["cuda", "npu"]`` of ``x == "cuda"``, and add NPUs to the lists of ``in``."""
+        """Make ``x in ["cuda", "npu"]`` of ``x == "cuda"``, and add NPUs to both sides of ``in``."""
         self.generic_visit(node)
         if len(node.ops) > 1:
             return node
         left, operator, right = node.left, node.ops[0], node.comparators[0]
-        if isinstance(operator, (ast.Eq, ast.NotEq)) and any(map(_is_constant, (left, right))):
-            value, text = (left, right) if _is_constant(right) else (right, left)
-            self.edited = True
-            contained: ast.cmpop = ast.In() if isinstance(operator, ast.Eq) else ast.NotIn()
-            return ast.Compare(value, [contained], [ast.List([text, _npu_text(text)], ast.Load())])
-        elements = _collection(right) if isinstance(operator, (ast.In, ast.NotIn)) else None
-        if elements is not None:
-            self.edited = True
-            elements.extend(_new(elements))
+        if isinstance(operator, (ast.Eq, ast.NotEq)):
+            if _cuda_text(left) or _cuda_text(right):
+                value, text = (left, right) if _cuda_text(right) else (right, left)
+                self.edited = True
+                contained: ast.cmpop = ast.In() if isinstance(operator, ast.Eq) else ast.NotIn()
+                return ast.Compare(value, [contained], [ast.List([text, _npu_text(text)], ast.Load())])
+            if _is_named(left, right, self._given):
+                self.edited = True
+                return ast.Compare(_with_npu(left), [operator], [_with_npu(right)])
+        if isinstance(operator, (ast.In, ast.NotIn)):
+            if _cuda_prefix(left):
+                self.edited = True
+                twin = ast.Compare(_npu_text(left), [operator], [copy.deepcopy(right)])
+                return ast.BoolOp(ast.Or() if isinstance(operator, ast.In) else ast.And(), [node, twin])
+            elements = _collection(right)
+            if elements is not None:
+                self.edited = True
+                elements.extend([_npu_text(element) for element in elements if _cuda_text(element)])
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Make ``x.startswith("cuda") or x.startswith("npu")`` of ``x.startswith("cuda")``."""
         self.generic_visit(node)
         function = _startswith(node)
-        if function is None:
-            return node
-        if not isinstance(node.args[0], ast.Constant) or not _cuda_prefix(node.args[0]):
+        if function is None or not _cuda_prefix(node.args[0]):
             return node
         self.edited = True
-        return ast.BoolOp(ast.Or(), [node, ast.Call(function, [_npu_text(node.args[0])], [])])
+        return ast.BoolOp(ast.Or(), [node, ast.Call(copy.deepcopy(function), [_npu_text(node.args[0])], [])])
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        """Make ``{"cuda": x, "npu": x}`` of ``{"cuda": x}``."""
+        self.generic_visit(node)
+        if _is_table(node):
+            self.edited = True
+            for key, value in list(zip(node.keys, node.values)):
+                if key is not None and _cuda_text(key):
+                    node.keys.append(_npu_text(key))
+                    node.values.append(copy.deepcopy(value))
+        return node
 
 
-def _is_constant(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and _cuda_text(node)
-
-
-def _new(elements: Iterable[ast.expr]) -> list[ast.expr]:
-    return [_npu_text(element) for element in elements if _is_constant(element)]
+def _with_npu(device: ast.expr) -> ast.expr:
+    """Return the text of a device with ``npu`` in place of ``cuda``."""
+    return ast.Call(ast.Attribute(device, "replace", ast.Load()), [ast.Constant(CUDA), ast.Constant(NPU)], [])

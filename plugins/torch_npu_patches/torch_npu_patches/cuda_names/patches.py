@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable
 from typing import Any
 
@@ -24,9 +25,10 @@ def make_parse_def(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         parsed = original(fn)
         name = getattr(fn, "__module__", None) or ""
         is_ours = scope.is_program(name, parsed.filename) or scope.is_library(name, parsed.filename)
-        if not is_ours or _is_off(name, parsed) or not editing.edit_script(parsed.ast):
+        if not is_ours or _is_off(name, parsed):
             return parsed
-        return written_anew(parsed, fn)
+        module = "".join(linecache.getlines(parsed.filename))
+        return written_anew(parsed, fn) if editing.edit_script(parsed.ast, parsed.source, module) else parsed
 
     return parse_def
 

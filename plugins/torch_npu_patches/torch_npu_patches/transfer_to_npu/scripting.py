@@ -93,7 +93,10 @@ class _InScripts(ast.NodeTransformer):
 
 
 def _exchange(node: ast.expr) -> None:
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+    if isinstance(node, ast.IfExp):
+        _exchange(node.body)
+        _exchange(node.orelse)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         node.value = npu_name(node.value) or node.value
 
 
