@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         WhileImporting,
         install_command,
     )
-    from patchcore.patcher import Patcher, apply, original
+    from patchcore.patcher import Patcher, apply, configure, original
     from patchcore.planning.plan import Context, Plan
     from patchcore.report import Remark, Report, Section
     from patchcore.settings import Setting, Settings
@@ -64,7 +64,7 @@ _LATER = {
     "patchcore.builtin.install.command": ("install_command",),
     "patchcore.builtin.rewrite.changes": ("Rewrite", "Rules", "Source"),
     "patchcore.builtin.verify.check": ("Case", "Check", "Size"),
-    "patchcore.patcher": ("Patcher", "apply", "original"),
+    "patchcore.patcher": ("Patcher", "apply", "configure", "original"),
     "patchcore.planning.plan": ("Context", "Plan"),
     "patchcore.report": ("Remark", "Report", "Section"),
     "patchcore.settings": ("Setting", "Settings"),
@@ -111,6 +111,7 @@ __all__ = [
     "Wrap",
     "__version__",
     "apply",
+    "configure",
     "hookimpl",
     "hookspec",
     "install_command",

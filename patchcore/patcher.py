@@ -27,7 +27,7 @@ from patchcore.logs import logger
 from patchcore.objects.binding import wrapped_callable
 from patchcore.objects.extensions import Extensions, using
 from patchcore.objects.printable import counted, shown
-from patchcore.planning.conditions import APPLY, OFF
+from patchcore.planning.conditions import APPLY, OFF, PROGRAM, WAITS
 from patchcore.planning.listing import ORDERS, stack_as_listed
 from patchcore.planning.plan import Candidate, Context, Plan, PlannedPatch, covered_by, make_plan
 from patchcore.planning.provenance import LOCAL_PROVENANCE, Provenance
@@ -39,7 +39,7 @@ from patchcore.report import APPLIED, FAILED, FAILURES, PatchRecord, Remark, Rep
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 from patchcore.stderr import show_failure
 
-__all__ = ["PATCHERS", "Patcher", "apply", "original"]
+__all__ = ["PATCHERS", "Patcher", "apply", "configure", "original"]
 
 
 Name = Union[str, Patch]
@@ -351,12 +351,38 @@ class Patcher(contextlib.ContextDecorator):
         was imported unnoticed is applied. Does nothing before :meth:`apply`; raises the same errors.
         """
         self._refuse_reentry("refresh")
+        return self._go_on(revert=False)
+
+    def replan(self) -> Report:
+        """Plan again: apply the patches that match now, as :meth:`refresh` does, and revert those that do not any more.
+
+        That is so after :meth:`enable`, :meth:`disable` and :func:`configure`, and if the answer of a ``when`` has
+        changed. Does nothing before :meth:`apply`; raises the same errors.
+
+        Examples:
+            >>> import statistics
+            >>> import patchcore as pc
+            >>> patch = pc.Patch("demo.mean", changes=pc.Replace("statistics:mean", min))
+            >>> with pc.Patcher([patch]) as patcher:
+            ...     print(statistics.mean([1, 3]))
+            ...     report = patcher.disable("demo.mean").replan()
+            ...     print(statistics.mean([1, 3]))
+            1
+            2
+        """
+        self._refuse_reentry("replan")
+        return self._go_on(revert=True)
+
+    def _go_on(self, *, revert: bool) -> Report:
+        """Plan again, and carry out what is new; ``revert``: also revert the patches that the new plan leaves out."""
         with self._applying:
             if not self.applied:
                 return self.report()
             ENGINE.sweep(list(self._applications.values()))
             plan = self._make_plan()
             with self._lock:
+                if revert:
+                    self._leave_out([entry.patch.name for entry in plan if entry.verdict != APPLY])
                 plan, entries, covered = continue_plan(plan, self._entries, {*self._applications, *self._vetoes})
                 self._plan = plan
                 self._entries = {entry.patch.name: entry for entry in plan.patches}
@@ -364,6 +390,15 @@ class Patcher(contextlib.ContextDecorator):
                 again = [self._applications.pop(entry.patch.name) for entry in reversed(covered)]
                 ENGINE.release(again, self)
             return self._carry_out(plan, entries)
+
+    def _leave_out(self, names: Iterable[str]) -> None:
+        """Revert the patches that have ``names``, except those that failed: they are not in force."""
+        known = [name for name in names if name in self._applications and self._applications[name].error is None]
+        left = [self._applications.pop(name) for name in known]
+        notes = ENGINE.release(list(reversed(left)), self)
+        self._notes += notes
+        for note in notes:
+            logger().warning("%s", note)
 
     def revert(self) -> Report:
         """Put the original object back in every slot, except slots that another Patcher still patches.
@@ -537,7 +572,11 @@ class Patcher(contextlib.ContextDecorator):
             if entry.verdict == APPLY:
                 if remarked:
                     self._refuse_findings(entry)
-            elif entry.verdict != OFF and (entry.patch.required or (entry.verdict == FAILED and strict)):
+            elif (
+                entry.verdict != OFF
+                and entry.reason != WAITS
+                and (entry.patch.required or (entry.verdict == FAILED and strict))
+            ):
                 raise PatchError(f"patch {entry.patch.name} ({entry.provenance}) cannot be applied: {entry.reason}")
 
     def _refuse_findings(self, entry: PlannedPatch) -> None:
@@ -714,6 +753,34 @@ def apply(
     )
     patcher.apply()
     return patcher
+
+
+def configure(arguments: Any) -> None:
+    """Choose patches by the arguments that the program has parsed: ``when=`` functions of one parameter get them.
+
+    Every Patcher that is applied plans again: see :meth:`Patcher.replan`. A program calls this once it has its
+    arguments, and again when they change; so does a patch that wraps the parser of the program. Until then, patches
+    with such a ``when`` wait. A process that is started by spawn parses its arguments itself, and calls this itself.
+
+    Args:
+        arguments: any object, an ``argparse.Namespace`` for example; ``None`` takes it back.
+
+    Raises:
+        PatchError: see :meth:`Patcher.apply`.
+
+    Examples:
+        >>> import argparse, statistics
+        >>> import patchcore as pc
+        >>> fast = pc.Patch("demo.mean", pc.Replace("statistics:mean", min), when=lambda arguments: arguments.fast)
+        >>> with pc.Patcher([fast]):
+        ...     pc.configure(argparse.Namespace(fast=True))
+        ...     print(statistics.mean([1, 3]))
+        ...     pc.configure(None)
+        1
+    """
+    PROGRAM.arguments = arguments
+    for patcher in [each for each in PATCHERS if each.applied]:
+        patcher.replan()
 
 
 def original(target: Union[str, Target]) -> Any:

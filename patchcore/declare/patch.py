@@ -32,7 +32,8 @@ class Patch(Declaration):
         summary: one line for ``patchcore list``.
         requires: import packages with PEP 440 specifiers, ``["mmcv>=2,<3"]``; read from metadata without importing.
         needs: modules that must be findable, without importing them.
-        when: condition called when a plan is made; returns a bool or :class:`Skip`.
+        when: condition called when a plan is made; returns a bool or :class:`Skip`. A function of one parameter gets
+            the arguments of the program, and the patch waits until :func:`patchcore.configure` is called with them.
         after, before: patches, or their names, that this one is applied after / before. Patches of one slot that are
             ordered this way are stacked. ``after="*"`` stacks it on top of every other patch of its targets.
         priority: a number; among patches that no ``after`` / ``before`` orders, lower goes first.
@@ -67,7 +68,7 @@ class Patch(Declaration):
     summary: str
     requires: tuple[str, ...]
     needs: tuple[str, ...]
-    when: Optional[Callable[[], Any]]
+    when: Optional[Callable[..., Any]]
     after: tuple[str, ...]
     before: tuple[str, ...]
     priority: int
@@ -92,7 +93,7 @@ class Patch(Declaration):
         summary: str = "",
         requires: Union[str, Sequence[str]] = (),
         needs: Union[str, Sequence[str]] = (),
-        when: Optional[Callable[[], Any]] = None,
+        when: Optional[Callable[..., Any]] = None,
         after: Names = (),
         before: Names = (),
         priority: int = 0,

@@ -4,21 +4,41 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from types import FunctionType
 from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.declare.changes import Skip, needed_libraries
 from patchcore.declare.patch import Patch
 from patchcore.errors import CONTAINED, DeclarationError, describe_error
+from patchcore.objects.generated import signature_of
 from patchcore.objects.modules import find_module, namespace
 from patchcore.objects.printable import shown
 from patchcore.planning.distributions import is_in, parse_requirement, version_of, version_of_provider
 from patchcore.report import FAILED, SKIPPED
 
-__all__ = ["APPLY", "OFF", "Environment", "Verdict"]
+__all__ = ["APPLY", "OFF", "PROGRAM", "WAITS", "Environment", "Program", "Verdict"]
 
 #: Verdicts of a plan besides ``skipped`` and ``failed``: the patch is to be applied; its user or author has chosen that
 #: it is not.
 APPLY, OFF = "apply", "off"
+
+
+#: The reason of a patch whose condition needs the arguments of the program, as long as there are none.
+WAITS = "waits for the program's arguments, which patchcore.configure(arguments) gets"
+
+
+class Program:
+    """The program that is patched: the arguments that it has parsed itself, once :func:`patchcore.configure` has them.
+
+    Args:
+        arguments: any object, an ``argparse.Namespace`` for example; ``None`` as long as there are none.
+    """
+
+    def __init__(self) -> None:
+        self.arguments: Any = None
+
+
+PROGRAM = Program()
 
 
 class Verdict(NamedTuple):
@@ -171,9 +191,14 @@ def _loaded_version(package: str) -> Optional[str]:
     return version if isinstance(version, str) else None
 
 
-def _ask(when: Callable[[], Any]) -> Verdict:
+def _ask(when: Callable[..., Any]) -> Verdict:
     try:
-        answer: Any = when()
+        if not _takes_arguments(when):
+            answer: Any = when()
+        elif PROGRAM.arguments is None:
+            return Verdict(SKIPPED, WAITS)
+        else:
+            answer = when(PROGRAM.arguments)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # also sys.exit(): a condition may end itself, not the program
@@ -183,6 +208,17 @@ def _ask(when: Callable[[], Any]) -> Verdict:
     if not isinstance(answer, bool):
         return Verdict(FAILED, f"its when condition returned {shown(answer)}; expected True, False or Skip('why')")
     return _APPLY if answer else Verdict(SKIPPED, "its when condition is false")
+
+
+def _takes_arguments(when: Callable[..., Any]) -> bool:
+    """Return true if a condition needs one argument: that of :func:`patchcore.configure`."""
+    if type(when) is FunctionType:
+        return when.__code__.co_argcount > len(when.__defaults__ or ())
+    try:
+        parameters = signature_of(when).parameters.values()
+    except (TypeError, ValueError):  # of C, without a signature
+        return False
+    return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
 def _place(when: Any, error: BaseException) -> str:
