@@ -387,15 +387,17 @@ class Patcher(contextlib.ContextDecorator):
                 self._plan = plan
                 self._entries = {entry.patch.name: entry for entry in plan.patches}
                 self._notes += (note for note in plan.notes if note not in self._notes)
-                again = [self._applications.pop(entry.patch.name) for entry in reversed(covered)]
-                ENGINE.release(again, self)
+                ENGINE.release([self._applications.pop(entry.patch.name) for entry in reversed(covered)], self)
             return self._carry_out(plan, entries)
 
     def _leave_out(self, names: Iterable[str]) -> None:
         """Revert the patches that have ``names``, except those that failed: they are not in force."""
         known = [name for name in names if name in self._applications and self._applications[name].error is None]
-        left = [self._applications.pop(name) for name in known]
-        notes = ENGINE.release(list(reversed(left)), self)
+        self._release([self._applications.pop(name) for name in reversed(known)])
+
+    def _release(self, applications: Iterable[Application]) -> None:
+        """Revert patches for this Patcher, the last one first; note what cannot be undone."""
+        notes = ENGINE.release(applications, self)
         self._notes += notes
         for note in notes:
             logger().warning("%s", note)
@@ -418,11 +420,8 @@ class Patcher(contextlib.ContextDecorator):
             if self.applied or held:
                 known = {id(application): application for application in reversed(self._applications.values())}
                 known.update((id(application), application) for application in held)  # apply was interrupted
-                notes = ENGINE.release(known.values(), self)
+                self._release(known.values())
                 self.applied = False
-                self._notes += notes
-                for note in notes:
-                    logger().warning("%s", note)
             return self._report({})
 
     def _refuse_reentry(self, what: str) -> None:
