@@ -106,15 +106,16 @@ class TestRunning:
         found = running.run_modules(library, tmp_path, ["tests/test_none.py"], "cpu", tmp_path / "log")
         assert found == {"tests/test_none.py": {"(module)": ("skipped", "no test runs on this device")}}
 
-    @pytest.mark.parametrize(("mode", "value"), [("cpu", None), ("npu", "1")])
-    def test_variables_where_there_are_devices(
-        self, tool: Any, library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, value: str | None
+    @pytest.mark.parametrize("mode", ["cpu", "npu"])
+    def test_variables_of_a_folder(
+        self, tool: Any, library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
     ) -> None:
         running, found = tool("running"), []
-        monkeypatch.setattr(running, "_run", lambda command, limit, **options: found.append(options["env"]) or True)
-        library = library._replace(on_devices={"tests": {"ONLY_CUDA": "1"}})
+        monkeypatch.setattr(running, "_run", lambda *arguments, **options: found.append(options["env"]) or True)
+        library = library._replace(of_folders={"tests": {"ONLY_CUDA": "1"}, "others": {"ONLY_CPU": "1"}})
         running.run_modules(library, tmp_path, ["tests/test_one.py"], mode, tmp_path / "log")
-        assert found[0].get("ONLY_CUDA") == value
+        assert found[0].get("ONLY_CUDA") == "1"
+        assert "ONLY_CPU" not in found[0]
 
     def test_where_a_process_ends_each_module_runs_alone(
         self, tool: Any, library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -135,6 +136,18 @@ class TestRunning:
         monkeypatch.setattr(running, "LIMIT", 2)
         found = running.run_modules(library, tmp_path, ["tests/test_hangs.py"], "cpu", tmp_path / "log")
         assert [outcome.result for outcome in found["tests/test_hangs.py"].values()] == ["late"]
+
+    def test_a_process_that_a_test_has_left_is_ended(
+        self, tool: Any, library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "tests" / "test_leaves.py").write_text(
+            "import atexit, time\natexit.register(time.sleep, 100)\ndef test_it(): pass"
+        )
+        running = tool("running")
+        monkeypatch.setattr(running, "OPTIONS", ("-q",))
+        monkeypatch.setattr(running, "REST", 1)
+        found = running.run_modules(library, tmp_path, ["tests/test_leaves.py"], "cpu", tmp_path / "log")
+        assert found["tests/test_leaves.py"]["test_it"].result == "passed"
 
 
 class TestResults:

@@ -31,7 +31,7 @@ class Library(NamedTuple):
         root: folder in which pytest is started.
         folders: of tests, from there.
         environment: variables for the tests.
-        on_devices: variables for the tests of a folder on the emulated NPU, by folder.
+        of_folders: variables for the tests of a folder, by folder.
         reasons: why tests fail on the emulated NPU though the patches are right, by a part of the name of the test or
             of its error.
     """
@@ -43,9 +43,11 @@ class Library(NamedTuple):
     root: str
     folders: tuple[str, ...]
     environment: dict[str, str]
-    on_devices: dict[str, dict[str, str]]
+    of_folders: dict[str, dict[str, str]]
     reasons: dict[str, str]
 
+
+_IN_TEST = "the test compares with `cuda`; pytest compiles it, so no patch edits it"
 
 LIBRARIES = (
     Library(
@@ -56,7 +58,7 @@ LIBRARIES = (
         root=".",
         folders=("tests",),
         environment={"HF_HUB_OFFLINE": "1", "NPU_EMULATOR_DEVICES": "2"},
-        on_devices={},
+        of_folders={},
         reasons={
             "https://huggingface.co": "needs models that it downloads",
             "Repo for model": "needs models that it downloads",
@@ -76,7 +78,7 @@ LIBRARIES = (
         environment={"NPU_EMULATOR_DEVICES": "2"},
         # Lightning's developers set it on machines with GPUs: in other tests a Trainer would use both devices, and
         # start pytest once more for the second
-        on_devices={"tests_pytorch": {"RUN_ONLY_CUDA_TESTS": "1"}},
+        of_folders={"tests_pytorch": {"RUN_ONLY_CUDA_TESTS": "1"}},
         reasons={
             "you must call `.launch()`": "uses all devices: it fails on a machine with two GPUs, too",
             "test_setup_module_parameters_on_different_devices": "expects `cuda:0` in a message that has `npu:0`",
@@ -86,7 +88,8 @@ LIBRARIES = (
             "torch.cuda.FloatTensor": "the test compares a type with `torch.cuda.FloatTensor`",
             "models/test_onnx.py": "onnxruntime is not installed",
             "cannot be sent to another process": "sends a tensor on the device to another process: not emulated",
-            "assert 'npu' == 'cuda'": "the test compares with `cuda`; pytest compiles it, so no patch edits it",
+            "assert 'npu' == 'cuda'": _IN_TEST,
+            "::test_model_parameters_on_device_for_optimizer": _IN_TEST,
             "test_load_from_checkpoint_map_location_automatic": "the test compares with its parameter, `cuda`",
             "result type Float can't be cast": "gloo, which the emulated HCCL runs on, cannot average integers",
             ".py::test_collectives_distributed_cuda": "gloo, which the emulated HCCL runs on, has no `PREMUL_SUM`",

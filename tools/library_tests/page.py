@@ -26,8 +26,8 @@ The tests of accelerate and Lightning use the device that they find. They run in
 patches, on the emulated NPU with the default set of patches, and on the emulated NPU without the patches of
 [Programs that know "cuda" by name](cuda-by-name.md). A test for CUDA is skipped on the CPU, and runs on the NPU.
 A test that takes more than three minutes is late: most late tests start several processes, each of which imports torch.
-Of Lightning's `tests_pytorch`, only the tests for CUDA run on the NPU: its developers do the same on machines with
-GPUs. A module that has no test for the device counts as one skipped test.
+Of Lightning's `tests_pytorch`, only the tests for CUDA run, as its developers do on machines with GPUs. A module of
+which no test runs counts as one skipped test.
 
 ```sh
 python3 -m nox -s library-tests                                       # modules that have no result yet; hours

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,9 @@ __all__ = ["Outcome", "folders_of", "get_sources", "modules_of", "run_modules"]
 
 #: Of pytest. Three minutes for a test.
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-o", "addopts=", "--timeout=180", "--color=no")
+
+#: Seconds that the process may take after the last test.
+REST = 60
 
 #: Why a module has no result but this: its tests need other devices, or it has none.
 NONE = "no test runs on this device"
@@ -107,11 +111,11 @@ def run_modules(
         "PATH": os.pathsep.join([programs, os.environ.get("PATH", os.defpath)]),
         "OMP_NUM_THREADS": "1",
         **library.environment,
-        **({} if options is None else library.on_devices.get(modules[0].partition("/")[0], {})),
+        **library.of_folders.get(modules[0].partition("/")[0], {}),
     }
     limit = LIMIT * len(modules)
     with log.open("w", encoding="utf-8") as file:
-        ended = _run(command, limit, cwd=sources / library.root, env=environment, stdout=file)
+        ended = _run(command, limit, junit, cwd=sources / library.root, env=environment, stdout=file)
     if junit.is_file():
         return _read(junit, modules)
     if len(modules) == 1 and not ended:
@@ -126,15 +130,22 @@ def run_modules(
     return found
 
 
-def _run(command: Sequence[str], limit: float, **options: Any) -> bool:
-    """Run a command with all processes that it starts; return false if they were killed after ``limit`` seconds."""
+def _run(command: Sequence[str], limit: float, last: Path, **options: Any) -> bool:
+    """Run a command with all processes that it starts; return false if they were killed after ``limit`` seconds.
+
+    pytest writes the file ``last`` at its end, and waits for processes that a late test has left: these are killed.
+    """
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True, **options
     )
+    end = time.monotonic() + limit
     try:
-        process.wait(limit)
-    except subprocess.TimeoutExpired:
-        return False
+        while process.poll() is None:
+            if last.is_file():
+                end = min(end, time.monotonic() + REST)
+            if time.monotonic() > end:
+                return last.is_file()
+            time.sleep(0.2)
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # workers that a test has left, too
             os.killpg(process.pid, signal.SIGKILL)
