@@ -143,7 +143,7 @@ class TestTargets:
             import npu_emulator
             npu_emulator.install(device=False)
             import patchcore as pc
-            patcher = pc.Patcher.discover(plugins=["mmcv"], enable=["mmcv.spconv3d"])
+            patcher = pc.Patcher.discover(plugins=["mmcv", "npu_emulator"], enable=["mmcv.spconv3d"])
             assert patcher.apply()["mmcv.spconv3d"].status == "pending"
             assert not {"torch", "mmcv", "mx_driving"} & set(sys.modules)
             import mmcv.ops, mx_driving
