@@ -142,7 +142,7 @@ class Change(Declaration):
 
     @property
     def provides(self) -> tuple[str, ...]:
-        """The top-level packages that this change makes importable, whether they are installed or not."""
+        """The modules, by full name, that this change makes importable, whether they are installed or not."""
         return ()
 
     @property

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Optional, TypeVar
 
-from patchcore.builtin.imports.changes import ReplaceImport, StubImport
-from patchcore.declare.changes import Change, SlotChange
+from patchcore.declare.changes import Change
 from patchcore.declare.target import Target
 from patchcore.objects.modules import find_module
 from patchcore.planning.plan import PlannedPatch
@@ -130,9 +129,9 @@ def dependencies(entries: Iterable[PlannedPatch]) -> dict[str, set[str]]:
 
 
 def _makes(change: Change) -> bool:
-    if isinstance(change, (StubImport, ReplaceImport)):
-        return not find_module(change.target.module)
-    return isinstance(change, SlotChange) and change.adds
+    if change.provides:
+        return not all(map(find_module, change.provides))
+    return change.adds and bool(change.target.path)  # changes during an import of a module add nothing to it
 
 
 def _makers(entry: PlannedPatch, made: Mapping[Target, str]) -> Iterable[str]:

@@ -14,7 +14,6 @@ from patchcore.builtin.check.coverage import Coverage, cover, is_disabled
 from patchcore.builtin.drift.definitions import reading_once
 from patchcore.builtin.drift.drift import KINDS, fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
-from patchcore.builtin.imports.changes import ReplaceImport, StubImport
 from patchcore.builtin.shared.command_line import advise_on_modules
 from patchcore.builtin.shared.finding import Finding
 from patchcore.builtin.shared.rows import print_table, print_text
@@ -156,7 +155,7 @@ def _look(patcher: Patcher, *, apply: bool) -> Findings:
         found += _try(patcher, [entry.patch.name for entry in plan if entry.verdict == APPLY])
     else:
         pairs = [pair for entry in checked for pair in zip(entry.patch.changes, entry.targets)]
-        provided = {target.module for change, target in pairs if isinstance(change, (ReplaceImport, StubImport))}
+        provided = {name for change, _ in pairs for name in change.provides}
         with using(patcher.plugins.extensions):
             found += _target_findings([entry for entry in checked if entry.patch.name not in told], provided)
     found += (Finding("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
-from patchcore.builtin.call.change import Call
 from patchcore.builtin.drift.recorded import (
     ABSENT_SOURCE,
     UNSEEN,
@@ -217,7 +216,7 @@ def fingerprinted(patch: Patch, targets: Sequence[Target]) -> Iterator[tuple[Any
     return (
         (change, target)
         for change, target in zip(patch.changes, targets)
-        if isinstance(change, Call) or (isinstance(change, SlotChange) and not change.adds)
+        if change.by_hand or (isinstance(change, SlotChange) and not change.adds)
     )
 
 

@@ -36,7 +36,7 @@ class ImportChange(Change):
 
     @property
     def provides(self) -> tuple[str, ...]:
-        return () if "." in self.name else (self.name,)
+        return (self.name,)
 
 
 class StubImport(ImportChange):

@@ -14,7 +14,7 @@ from patchcore import SettingsError
 from patchcore.plugin import StubSpec, ask_finders, namespace
 
 if TYPE_CHECKING:
-    from mx_driving_compat.run.transfer import Transfer
+    from mx_driving_compat.predefined.transfer import Transfer
 
 __all__ = ["OLDER_MODULES", "PATCHER", "PublicNames"]
 
@@ -103,7 +103,7 @@ class _Modules(_Finder):
     ) -> Optional[ModuleSpec]:
         """Return the spec of one of our modules for a public name; ``None`` for all other names.
 
-        An import of torch starts the transfer to the NPU, see :class:`mx_driving_compat.run.transfer.Transfer`.
+        An import of torch starts the transfer to the NPU, see :class:`mx_driving_compat.predefined.transfer.Transfer`.
         """
         if name == _TORCH and self.loaded and self.transfer is None:
             self._begin_transfer()
@@ -147,7 +147,7 @@ class _Modules(_Finder):
 
     def _begin_transfer(self) -> None:
         if self.transfer is None:
-            from mx_driving_compat.run.transfer import Transfer
+            from mx_driving_compat.predefined.transfer import Transfer
 
             self.transfer = Transfer()
             self.transfer.begin()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Optional, Protocol, Union
+from typing import Any, Optional, Union
 
+from mx_driving_compat.collecting import recipes
 from mx_driving_compat.collecting.info import info_text
 from mx_driving_compat.collecting.module_patches import add_module_patches
 from mx_driving_compat.collecting.requests import TrainingRequests
@@ -14,27 +15,13 @@ from mx_driving_compat.messages.logger import patcher_logger
 from mx_driving_compat.messages.results import PatchResult, PatchStatus
 from mx_driving_compat.patches.application import Outcome, Run, Unit
 from mx_driving_compat.patches.base import BasePatch
-from mx_driving_compat.predefined import catalogue
+from mx_driving_compat.predefined import catalogue, transfer
 from mx_driving_compat.predefined.changes import units_of
 from mx_driving_compat.predefined.classes import ALL, InternalFormat, TransferToNpu, torch_npu_transferred
 from patchcore import Patcher as CorePatcher
 from patchcore.plugin import APPLIED, SKIPPED
 
-__all__ = ["LISTENERS", "Listener", "Patcher", "replace_with"]
-
-
-class Listener(Protocol):
-    """Called for every patcher of the process."""
-
-    def applied(self, patcher: Patcher) -> None:
-        """Called when :meth:`Patcher.apply` has applied the patches."""
-
-    def reverts(self, patcher: Patcher) -> None:
-        """Called when :meth:`Patcher.revert` is about to restore what an applied patcher has changed."""
-
-
-#: The transfer to the NPU, and in a run of patchcore the part that hands patches on to child processes.
-LISTENERS: list[Listener] = []
+__all__ = ["Patcher", "replace_with"]
 
 
 class _Told(BasePatch):
@@ -249,8 +236,7 @@ class Patcher(TrainingRequests):
             self._allow_internal_format = allow_internal_format
         self.put_in_force()
         patcher_logger.flush_summary()
-        for listener in LISTENERS:
-            listener.applied(self)
+        recipes.leave(self)
         return self
 
     def put_in_force(self, *, tell: bool = True) -> None:
@@ -287,8 +273,8 @@ class Patcher(TrainingRequests):
         Not in mx_driving.patcher, where patches stay to the end of the process.
         """
         if self._applied:
-            for listener in tuple(LISTENERS):
-                listener.reverts(self)
+            recipes.take_back(self)
+            transfer.revert_all()
         self._take_back()
         return self
 

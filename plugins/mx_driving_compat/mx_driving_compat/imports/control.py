@@ -171,7 +171,7 @@ class ImportControl:
 
     def _is_stub(self, name: str) -> bool:
         changes = (change for run in self._runs for unit in run.units for change in unit.patch.changes)
-        stubs = (change.name for change in changes if isinstance(change, StubImport))
+        stubs = (stub for change in changes if not change.provides_content for stub in change.provides)
         return any(f"{name}.".startswith(f"{stub}.") for stub in stubs)
 
 

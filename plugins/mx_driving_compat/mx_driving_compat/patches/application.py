@@ -361,7 +361,7 @@ class _Extensions:
 
     @hookimpl
     def register_writers(self) -> dict[str, str]:
-        transfer = "mx_driving_compat.run.transfer"
+        transfer = "mx_driving_compat.predefined.transfer"
         return {f"{transfer}:OnImportOfTorch": f"{transfer}:Applier"}
 
 

@@ -18,7 +18,7 @@ from mx_driving_compat.patches.changes import FillStub, guarded
 from mx_driving_compat.patches.group import Patch
 from mx_driving_compat.patches.paths import Libraries, dotted, import_module, is_stub
 from mx_driving_compat.predefined import catalogue
-from patchcore import DeclarationError, Replace, Skip, Target, TargetNotFound
+from patchcore import DeclarationError, Skip, Target, TargetNotFound
 from patchcore import Patch as CorePatch
 from patchcore.plugin import ABSENT, APPLIED, Candidate, Change, Environment, lineage, resolve
 
@@ -246,7 +246,7 @@ def group(changes: list[PluginChange], libraries: Optional[Libraries] = None) ->
 
 def _in_stub(patch: CorePatch, chosen: Sequence[Change], members: list[PluginChange]) -> Unit:
     """Return the unit that adds replacements to a stub: to its module, and to the packages around it."""
-    fills = [FillStub(change.target, change) for change in chosen if isinstance(change, Replace)]
+    fills = [FillStub(change.target, change) for change in chosen if change.replaces]
     packages = [
         FillStub(Target(package, fill.target.path), fill.change)
         for fill in fills

@@ -47,7 +47,7 @@ class _Reporter:
         return [Section("mx_driving.patcher", (counts, *lines), counts=f"mx_driving.patcher: {counts}", data=data)]
 
     def _of_workers(self) -> list[Section]:
-        from mx_driving_compat.run.carrying import left_behind
+        from mx_driving_compat.collecting.recipes import left_behind
 
         behind = left_behind()
         lines = tuple(f"{name}: {reason}" for name, reason in behind)

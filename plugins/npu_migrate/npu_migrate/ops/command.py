@@ -16,7 +16,7 @@ from npu_migrate.ops.judging import MISSING, Comparison, Trace, judge
 from npu_migrate.ops.running import Program, npu_options, run
 from npu_migrate.ops.tables import Table, choose
 from npu_migrate.ops.tracing import Request
-from patchcore import Plan, Replace, SettingsError
+from patchcore import Plan, SettingsError
 from patchcore.plugin import (
     add_format,
     add_selection,
@@ -170,7 +170,7 @@ def _replaced(plan: Plan) -> dict[str, list[str]]:
     """What each patch that is not switched off replaces."""
     found = {}
     for entry in plan:
-        targets = [str(change.target) for change in entry.patch.changes if isinstance(change, Replace)]
+        targets = [str(change.target) for change in entry.patch.changes if change.replaces]
         if targets and entry.verdict != "off":
             found[entry.patch.name] = targets
     return found

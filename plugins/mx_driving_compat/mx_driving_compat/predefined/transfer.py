@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from mx_driving_compat.collecting.patcher import LISTENERS, Patcher
 from mx_driving_compat.patches.application import Run, Unit
 from mx_driving_compat.predefined import catalogue
 from mx_driving_compat.predefined.classes import TransferToNpu, torch_npu_transferred
 from patchcore import Patch, Target
 from patchcore.plugin import Change, WriteContext, Writer
 
-__all__ = ["Applier", "OnImportOfTorch", "Transfer"]
+__all__ = ["Applier", "OnImportOfTorch", "Transfer", "revert_all"]
 
 
 class Transfer:
@@ -31,15 +30,8 @@ class Transfer:
 
     def begin(self) -> None:
         """Apply the patches when torch is imported, or at once if it was."""
-        LISTENERS.append(self)
+        _begun.append(self)
         self._waiting.apply()
-
-    def applied(self, patcher: Patcher) -> None:
-        """Do nothing: the patcher applies the patches itself."""
-
-    def reverts(self, patcher: Patcher) -> None:
-        """Revert the transfer; other patchers that are applied keep the patches."""
-        self.revert()
 
     def apply(self) -> None:
         """Apply the patches."""
@@ -49,12 +41,21 @@ class Transfer:
 
     def revert(self) -> None:
         """Revert the patches, and stop waiting for torch."""
-        if self in LISTENERS:
-            LISTENERS.remove(self)
+        if self in _begun:
+            _begun.remove(self)
         if self._run is not None:
             self._run.revert()
         self._run = None
         self._waiting.revert()
+
+
+_begun: list[Transfer] = []
+
+
+def revert_all() -> None:
+    """Revert the transfer of this process, as a patcher is reverted; other applied patchers keep the patches."""
+    for transfer in tuple(_begun):
+        transfer.revert()
 
 
 class OnImportOfTorch(Change):
