@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import argparse
 import atexit
-import contextlib
 import errno
 import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
 from patchcore import __version__
+from patchcore.cli.streams import streams_that_take_any_text
 from patchcore.errors import PatchcoreError, SettingsError, UnknownName, did_you_mean
 from patchcore.stderr import hidden_failures
 
@@ -29,9 +29,6 @@ EXIT_OK, EXIT_FINDINGS, EXIT_USAGE, EXIT_INTERNAL, EXIT_INTERRUPTED = 0, 1, 2, 3
 
 #: Errors of the system if no more can be written: a disk or a quota is full, or the device has failed.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-
-#: Handlers of characters that an encoding does not have, which raise for some of them.
-_RAISING = ("strict", "surrogateescape", "surrogatepass")
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -133,35 +130,6 @@ def _see_current_folder() -> None:
         own = os.path.dirname(os.path.realpath(sys.argv[0]))
         # in the place of the folder of the script, which Python has put there
         sys.path[: int(sys.path[:1] == [own])] = [folder]
-
-
-@contextlib.contextmanager
-def streams_that_take_any_text() -> Iterator[None]:
-    """In this block, stdout and stderr print characters that their encoding does not have as escapes, ``\\xfc``.
-
-    A folder may be called ``für``, and a report may have half of a pair of surrogates, where the encoding is ASCII:
-    under ``PYTHONIOENCODING=ascii``, or in a Windows terminal with an old code page. A stdout that was closed takes any
-    text, too.
-    """
-    stdout = sys.stdout
-    if stdout is None:  # it was closed
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-    changed = []
-    for stream in (sys.stdout, sys.stderr):
-        errors = getattr(stream, "errors", None)
-        if errors in _RAISING and hasattr(stream, "reconfigure"):
-            with contextlib.suppress(OSError, ValueError):  # it is closed, or nobody reads it any more
-                stream.reconfigure(errors="backslashreplace")
-                changed.append((stream, errors))
-    try:
-        yield
-    finally:
-        for stream, errors in changed:
-            with contextlib.suppress(OSError, ValueError):
-                stream.reconfigure(errors=errors)
-        if stdout is None:
-            sys.stdout.close()
-            sys.stdout = stdout
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

@@ -53,32 +53,32 @@ class Control(Protocol):
 
 
 class ChangeState:
-    """The progress of one change of an application. The attributes of the class are the initial values."""
+    """The progress of one change of an application.
 
-    status = PENDING
-    reason = ""
-    slots: tuple[str, ...] = ()
-    rebound: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-    written_in: Optional[ModuleType] = None
-    control: Optional[Control] = None
-    #: Undoes edits that are not in the journal yet, ``None`` if there are none.
-    undo: Optional[Callable[[], None]] = None
-    #: The module of the replacement, as long as its import must end first.
-    defers_to = ""
-    #: How the import of its module was missed, if it was.
-    late = ""
-
-    #: The earlier targeted modules, which provide the target lazily from the module that is targeted now.
-    followed: tuple[str, ...] = ()
+    Attributes:
+        awaits: the module to wait for; ``None`` if the change must be written before its module is imported.
+        undo: undoes edits that are not in the journal yet; ``None`` if there are none.
+        defers_to: the module that defines the replacement, as long as its import must end first.
+        late: how the import of its module was missed, if it was.
+        followed: earlier targeted modules, which provide the target lazily from the module that is targeted now.
+    """
 
     def __init__(self, change: Change, target: Target, extensions: Extensions = NONE) -> None:
         self.change = change
         self.target = target
-        #: The extensions of its application.
-        self.extensions = extensions
-        #: The module to wait for; ``None`` if the change must be written before its module is imported.
+        self.extensions = extensions  # those of its application
         self.awaits: Optional[str] = target.module if change.waits else None
+        self.status = PENDING
+        self.reason = ""
+        self.slots: tuple[str, ...] = ()
+        self.rebound: tuple[str, ...] = ()
+        self.kept: tuple[str, ...] = ()
+        self.written_in: Optional[ModuleType] = None
+        self.control: Optional[Control] = None
+        self.undo: Optional[Callable[[], None]] = None
+        self.defers_to = ""
+        self.late = ""
+        self.followed: tuple[str, ...] = ()
 
     @property
     def missed(self) -> str:
@@ -146,13 +146,16 @@ class ChangeState:
 class Application:
     """One patch in force: its changes, and the Patchers that hold it.
 
-    ``extensions`` are those of the Patcher that applied it first; they stay the same for later holders.
+    Attributes:
+        extensions: those of the Patcher that applied it first; they stay the same for later holders.
+        shared: true if every Patcher that applies the patch holds this application.
+        counting: true if the calls of its targets are counted.
+        modules: the modules its changes wait for, in order.
+        keeps: the modules with names that it keeps, ``Patch(keep=...)``.
+        expects: the modules for whose import it is called.
+        ignored: true if its failure is ignored by the policy.
+        announced: true if the holders know that it is complete.
     """
-
-    error: Optional[Exception] = None
-    ended = False
-    #: That it is complete.
-    announced = False
 
     def __init__(
         self,
@@ -166,18 +169,19 @@ class Application:
     ) -> None:
         self.patch = patch
         self.extensions = extensions
-        self.shared = shared  # between all who hold the patch
+        self.shared = shared
         self.provenance = provenance
-        self.counting = counting  # the calls of its targets
+        self.counting = counting
         changes = [change.counted() for change in patch.changes] if counting else patch.changes
         self.states = [ChangeState(change, target, extensions) for change, target in zip(changes, targets)]
-        #: The modules its changes wait for, in order.
         self.modules = tuple(dict.fromkeys([state.awaits for state in self.states if state.awaits is not None]))
-        #: The modules with names that it keeps, ``Patch(keep=...)``.
         self.keeps = tuple(dict.fromkeys([Target.parse(name).module for name in patch.keep]))
         self.holders: list[Holder] = []
-        self.expects: list[str] = []  # the modules for whose import it is called
-        self.ignored = False  # its failure is, by the policy
+        self.expects: list[str] = []
+        self.error: Optional[Exception] = None
+        self.ended = False
+        self.ignored = False
+        self.announced = False
 
     @property
     def in_force(self) -> bool:

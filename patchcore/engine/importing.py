@@ -30,7 +30,7 @@ from types import CodeType, ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar
 
 from patchcore.engine.events import IMPORTED, tell
-from patchcore.engine.unaccounted import EXACT
+from patchcore.engine.unaccounted import lazy_modules_exist
 from patchcore.objects.modules import ask_finders, executed_module, is_initializing, is_lazy, namespace
 from patchcore.process import IMPORT_LOCKS, ModuleLock, import_lock, imported_elsewhere, importer_of
 
@@ -351,17 +351,9 @@ def _name_of_finder(finder: Any) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-class _WithoutInstances(ModuleType):
-    """Has as many references as ``importlib.util._LazyModule`` has without instances, but for names of the two."""
-
-
 def _lazy_names() -> list[str]:
     """Return the names of the modules whose execution ``importlib.util.LazyLoader`` has put off."""
-    # each refers to its class, which has one name in importlib.util and one in patchcore.objects.modules
-    count = sys.getrefcount(importlib.util._LazyModule) if EXACT else 0  # type: ignore[attr-defined]
-    if count == sys.getrefcount(_WithoutInstances) + 1:
-        return []
-    return [name for name, module in sys.modules.copy().items() if is_lazy(module)]
+    return [name for name, module in sys.modules.copy().items() if is_lazy(module)] if lazy_modules_exist() else []
 
 
 class _Body:

@@ -8,15 +8,16 @@ recognize, for example one in an instance, only makes the search go on; it never
 from __future__ import annotations
 
 import gc
+import importlib.util
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from types import CellType, FunctionType, GetSetDescriptorType, MethodType
+from types import CellType, FunctionType, GetSetDescriptorType, MethodType, ModuleType
 from typing import Any
 
 from patchcore.objects.modules import class_namespace, is_class
 
-__all__ = ["EXACT", "Unaccounted"]
+__all__ = ["EXACT", "Unaccounted", "lazy_modules_exist"]
 
 #: The most objects that are counted. Among many objects, at least one has references that are not recognized.
 _FEW = 64
@@ -80,3 +81,21 @@ def _parts(klass: type) -> Iterator[Any]:
     for sub in todo:
         yield sub
         todo += type.__subclasses__(sub)
+
+
+class _WithoutInstances(ModuleType):
+    """A class like ``importlib.util._LazyModule`` that nobody makes instances of."""
+
+
+def lazy_modules_exist() -> bool:
+    """Return False if there is no module whose execution ``importlib.util.LazyLoader`` has put off.
+
+    An instance refers to its class. So if ``_LazyModule`` has as many references as a class without instances, there
+    are no lazy modules. Each import of a watched module needs to know that, and looking at all loaded modules takes
+    longer: there are thousands in a training program. ``_LazyModule`` has a name more than the other class, the one in
+    :mod:`patchcore.objects.modules`.
+    """
+    if not EXACT:
+        return True
+    lazy = sys.getrefcount(importlib.util._LazyModule)  # type: ignore[attr-defined]
+    return lazy != sys.getrefcount(_WithoutInstances) + 1

@@ -226,7 +226,7 @@ OTHER_WAYS = {
     ("patchcore/builtin/shared/files.py", "write_whole"): "the way itself",
     ("patchcore/builtin/shared/files.py", "append_text"): "the way itself",
     ("patchcore/cli/__init__.py", "_write_no_more"): "opens os.devnull",
-    ("patchcore/cli/__init__.py", "streams_that_take_any_text"): "opens os.devnull",
+    ("patchcore/cli/streams.py", "streams_that_take_any_text"): "opens os.devnull",
     ("plugins/npu_graph/npu_graph/c/toolchain.py", "_accepts"): "in a new folder with a name that cannot be guessed",
     ("plugins/npu_migrate/npu_migrate/migrate/command.py", "_save"): "other files of a project, which may "
     "be large, are copied to the folder that the command has made",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from programs import SHOP, Programs
 
-from patchcore.cli import streams_that_take_any_text
+from patchcore.cli.streams import streams_that_take_any_text
 
 PLUGIN = r"""
 import patchcore as pc

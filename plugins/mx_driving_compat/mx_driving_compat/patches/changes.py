@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from mx_driving_compat.messages.logger import patcher_logger
 from mx_driving_compat.patches.paths import Missing, locate, object_at, reference_to, target_of
-from patchcore import DeclarationError, Register, Replace, Skip, Target, TargetNotFound
+from patchcore import DeclarationError, Register, Skip, Target, TargetNotFound
 from patchcore.plugin import (
     ABSENT,
     Change,
@@ -164,14 +164,14 @@ class FillStub(SlotChange):
 
     Args:
         target: in a module that is a stub.
-        change: of the plugin's patch.
+        change: of the plugin's patch; its source is the replacement.
     """
 
-    change: Replace
+    change: Change
 
     may_be_absent = True
 
-    def __init__(self, target: Target, change: Replace) -> None:
+    def __init__(self, target: Target, change: Change) -> None:
         super().__init__(target=target, change=change)
 
     @property
@@ -187,7 +187,7 @@ class FillStub(SlotChange):
         return ()
 
     def build(self, below: Any, slot: Slot) -> Any:
-        return resolve(self.change.replacement)
+        return resolve(self.change.source)
 
 
 class RegisterProduct(_FoundWhenWritten, Register):
