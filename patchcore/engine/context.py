@@ -7,14 +7,14 @@ methods of :class:`WriteContext` lock it only while they write.
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from patchcore.declare.changes import Change
 from patchcore.declare.slots import Slot
 from patchcore.declare.target import Target
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.journal import Journal, Layer
-from patchcore.engine.rebinding import Moves
+from patchcore.engine.rebinding import Moves, Rebinder
 from patchcore.report import APPLIED, SKIPPED
 
 __all__ = ["WriteContext", "Writer"]
@@ -28,6 +28,7 @@ class WriteContext:
 
     Args:
         journal: of the process.
+        rebinder: of the process.
         application: the patch that the change belongs to. Another thread may revert it at any time: check
             ``application.in_force`` under the journal's lock, and write nothing if it is false.
         state: the change, its status, and the slots that were written for it.
@@ -45,12 +46,19 @@ class WriteContext:
         ...         context.write(ItemSlot(os.environ, change.name, str(context.target)), change.value)
     """
 
-    __slots__ = ("_begun", "application", "journal", "module", "moves", "state")
+    __slots__ = ("_begun", "application", "journal", "module", "moves", "rebinder", "state")
 
     def __init__(
-        self, journal: Journal, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves
+        self,
+        journal: Journal,
+        rebinder: Rebinder,
+        application: Application,
+        state: ChangeState,
+        module: Optional[ModuleType],
+        moves: Moves,
     ) -> None:
         self.journal = journal
+        self.rebinder = rebinder
         self.application = application
         self.state = state
         self.module = module
@@ -83,22 +91,30 @@ class WriteContext:
                 self._begun = True
             return self.application.in_force
 
-    def write(self, slot: Slot, value: Any) -> bool:
-        """Write ``value`` to ``slot``; revert puts back what is there now. A writer may write several slots.
+    def write(
+        self, slot: Slot, value: Any = None, *, build: Optional[Callable[[Any, Slot], Any]] = None, rebind: bool = False
+    ) -> bool:
+        """Write a value to ``slot``; revert puts the present value back. A writer may write several slots.
 
         Args:
             slot: the place.
-            value: the value; it does not depend on the values of other patches there.
+            value: the value, if it does not depend on the values of other patches there.
+            build: instead of ``value``: called with the present value and the slot, returns the value to write. It is
+                called again when patches below change, with the journal locked, so it must call no code of others.
+            rebind: bind names in all modules that hold the present value to the new one.
 
         Returns:
             False if nothing is written, see :meth:`begin`.
         """
+        make = build or (lambda below, slot: value)
         with self.journal.lock:
             if not self.begin():
                 return False
             self.state.wrote(slot.name)
-            layer = Layer(self.application, self.change, value, slot.lookup(), lambda below, slot: value)
-            self.journal.push(slot, layer)
+            below = slot.lookup()
+            record = self.journal.push(slot, Layer(self.application, self.change, make(below, slot), below, make))
+            if rebind:
+                self.moves.add(self.rebinder.moved(self.state, record, below))
         return True
 
     def skip(self, reason: str) -> None:

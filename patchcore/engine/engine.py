@@ -452,7 +452,7 @@ class Engine:
             writer = extensions.writers_in_use[kind] = self._writers.get(factory) or factory(self)
             self._writers[factory] = writer
         with using(extensions):
-            writer.write(WriteContext(self.journal, application, state, module, moves))
+            writer.write(WriteContext(self.journal, self.rebinder, application, state, module, moves))
         if not isinstance(state.change, SlotChange):  # it may have made modules importable
             moves.found.clear()
 

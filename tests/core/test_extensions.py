@@ -10,6 +10,7 @@ import pytest
 
 import patchcore as pc
 from patchcore.declare.changes import Change
+from patchcore.declare.slots import ItemSlot
 from patchcore.engine.context import WriteContext, Writer
 from patchcore.plugins import Plugins
 
@@ -202,3 +203,47 @@ def test_a_plugin_that_remarks_on_a_patch_finds_the_entries_of_registries(shop: 
     (entry,) = patcher.plan()
     assert [remark.text for remark in plugins.remarks(entry, thorough=True)] == ["shop:MODELS['Net']"]
     assert not plugins.problems
+
+
+class Priced(Change):
+    """Changes ``shop.price`` through :class:`PriceWriter`."""
+
+    def __init__(self, by: int) -> None:
+        super().__init__(target=pc.Target.parse("shop:price"), by=by)
+
+    @property
+    def source(self) -> Any:
+        return None
+
+
+class PriceWriter(Writer):
+    """Writes a value that depends on the value below it, which names of other modules follow."""
+
+    def write(self, context: WriteContext) -> None:
+        def build(below: Any, slot: Any) -> Any:
+            return lambda x: (*below(x), context.change.by)
+
+        assert context.write(ItemSlot(vars(context.module), "price", "shop:price"), build=build, rebind=True)
+
+
+def test_a_writer_builds_its_value_on_the_one_below_and_names_follow(make_package: Any) -> None:
+    make_package({**SHOP, "deals": "from shop import price\n"})
+    deals = importlib.import_module("deals")
+    price = deals.price
+
+    class Prices:
+        @pc.hookimpl
+        def register_writers(self) -> dict[Any, Any]:
+            return {Priced: PriceWriter}
+
+    plugins = without()
+    plugins.add(Prices(), "prices")
+    below = pc.Patcher([pc.Patch("below", Priced(1))], plugins=plugins)
+    above = pc.Patcher([pc.Patch("above", Priced(2), after="*")], plugins=plugins)
+    below.apply()
+    above.apply()
+    assert deals.price(0) == ("price", 0, 1, 2)
+    below.revert()
+    assert deals.price(0) == ("price", 0, 2)
+    above.revert()
+    assert deals.price is importlib.import_module("shop").price is price

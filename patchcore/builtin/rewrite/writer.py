@@ -27,8 +27,6 @@ from patchcore.declare.slots import NamespaceSlot, Slot
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.context import WriteContext, Writer
 from patchcore.engine.importing import compiles_as_python_does
-from patchcore.engine.journal import Layer
-from patchcore.engine.rebinding import Moves
 from patchcore.errors import DeclarationError, describe_error
 from patchcore.objects.modules import is_initializing, loaded_modules, namespace
 from patchcore.objects.printable import counted
@@ -60,9 +58,11 @@ class RewriteWriter(Writer):
         assert isinstance(state.change, Rewrite)
         rules = state.change.found_rules()
         with self._engine.journal.lock:
-            if not application.in_force or state.control is not None:
+            compile_slot = NamespaceSlot(builtins, "compile", "builtins:compile")
+            if state.control is not None or not context.write(
+                compile_slot, build=self._rewriter.compile_over, rebind=True
+            ):
                 return
-            self._rewriter.patch_compile(application, state, context.moves)
             state.control = self._rewriter.begin(application, state, state.change, rules)
         self._rewriter.follow()
 
@@ -113,16 +113,7 @@ class Rewriter:
         self._files: dict[str, _File] = {}  # by path
         self._texts = TextCodes()
 
-    def patch_compile(self, application: Application, state: ChangeState, moves: Moves) -> None:
-        """Patch ``builtins.compile`` on behalf of a change; the journal reverts it."""
-        slot = NamespaceSlot(builtins, "compile", "builtins:compile")
-        below = slot.read()
-        layer = Layer(application, state.change, self._compile_over(below, slot), below, self._compile_over)
-        record = self._engine.journal.push(slot, layer)
-        state.wrote(slot.name)
-        moves.add(self._engine.rebinder.moved(state, record, below))
-
-    def _compile_over(self, below: Any, slot: Slot) -> Any:
+    def compile_over(self, below: Any, slot: Slot) -> Any:
         """Return the ``compile`` for a layer: the function that the first change made does the edits of all changes."""
         if any(type(layer.change) is Rewrite for _, layer in self._engine.journal.makers(below)):
             return below

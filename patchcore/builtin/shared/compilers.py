@@ -48,14 +48,22 @@ def find_compiler(
         accepts: returns false for a command that cannot be used.
 
     Raises:
-        CompilerError: there is none.
+        CompilerError: there is none, or the variable has a quote that is not closed.
 
     Examples:
         >>> find_compiler({"CXX": "/opt/bin/g++", "PATH": "/bin"})
         Traceback (most recent call last):
         patchcore.builtin.shared.compilers.CompilerError: expected a C++ compiler, found no /opt/bin/g++; ...
     """
-    chosen = shlex.split(environ.get(variable) or "")
+    text = environ.get(variable) or ""
+    try:
+        chosen = shlex.split(text)
+    except ValueError as error:
+        example = f"export {variable}=\"'/opt/my tools/cc' -O2\""
+        raise CompilerError(
+            f"{variable} is {text[:200]!r}, which is no command: {error}. Close the quote, as in {example}, or use the "
+            f"first compiler on PATH: unset {variable}"
+        ) from None
     for command in [chosen] if chosen else [[name] for name in names]:
         if shutil.which(command[0], path=environ.get("PATH")) and accepts(command):
             return command
