@@ -94,8 +94,8 @@ if TYPE_CHECKING:
     from patchcore.objects import type_slots as type_slots
     from patchcore.objects.binding import bind_like as bind_like
     from patchcore.objects.binding import copy_metadata as copy_metadata
-    from patchcore.objects.binding import dispatch as dispatch
-    from patchcore.objects.binding import reference as reference
+    from patchcore.objects.binding import held_value as held_value
+    from patchcore.objects.binding import make_dispatcher as make_dispatcher
     from patchcore.objects.binding import wrap_raw as wrap_raw
     from patchcore.objects.binding import wrapped_callable as wrapped_callable
     from patchcore.objects.counting import Counter as Counter
@@ -105,14 +105,14 @@ if TYPE_CHECKING:
     from patchcore.objects.modules import StubSpec as StubSpec
     from patchcore.objects.modules import ask_finders as ask_finders
     from patchcore.objects.modules import closed_over as closed_over
+    from patchcore.objects.modules import dotted_prefixes as dotted_prefixes
     from patchcore.objects.modules import executed_module as executed_module
     from patchcore.objects.modules import find_module as find_module
     from patchcore.objects.modules import is_class as is_class
     from patchcore.objects.modules import is_initializing as is_initializing
-    from patchcore.objects.modules import lineage as lineage
     from patchcore.objects.modules import missing_ancestor as missing_ancestor
     from patchcore.objects.modules import module_file as module_file
-    from patchcore.objects.modules import namespace as namespace
+    from patchcore.objects.modules import namespace_of as namespace_of
     from patchcore.objects.modules import qualified_name as qualified_name
     from patchcore.objects.printable import counted as counted
     from patchcore.planning.conditions import Environment as Environment
@@ -157,8 +157,8 @@ TASKS = {
         "patchcore.objects.binding": (
             "bind_like",
             "copy_metadata",
-            "dispatch",
-            "reference",
+            "make_dispatcher",
+            "held_value",
             "wrap_raw",
             "wrapped_callable",
         ),
@@ -175,10 +175,10 @@ TASKS = {
             "find_module",
             "is_class",
             "is_initializing",
-            "lineage",
+            "dotted_prefixes",
             "missing_ancestor",
             "module_file",
-            "namespace",
+            "namespace_of",
             "qualified_name",
         ),
         "patchcore.objects.lazy_names": ("private_name_getter",),

@@ -11,7 +11,7 @@ from typing import Any, Callable, NoReturn, Optional, Union
 from patchcore.declare.changes import resolve
 from patchcore.declare.target import Target
 from patchcore.errors import PluginError, did_you_mean, missing_modules
-from patchcore.objects.modules import lineage
+from patchcore.objects.modules import dotted_prefixes
 from patchcore.objects.printable import printable
 from patchcore.patcher import Patcher
 from patchcore.report import Problem
@@ -223,7 +223,7 @@ def _installed_as(name: str, patcher: Patcher) -> list[str]:
 
 def _is_missing(problem: Problem) -> bool:
     """Return whether a local module, or a package around it, is not there, so that no line of it is to be shown."""
-    names = (f"No module named {name!r}" for name in lineage(problem.plugin))
+    names = (f"No module named {name!r}" for name in dotted_prefixes(problem.plugin))
     return any(problem.message == f"ModuleNotFoundError: {name}" for name in names)
 
 

@@ -453,13 +453,13 @@ class Replace(SlotChange):
         below = slot.as_own(below)
         if self.factory is not None:
             with CONTAINED:
-                value = self.factory(binding.reference(below))
+                value = self.factory(binding.held_value(below))
         else:
             value = resolve(self.replacement, raw=in_class)
         if below is ABSENT and in_class and slot.key == "__class_getitem__" and type(value) is FunctionType:
             value = classmethod(value)  # as Python makes one of it in the body of a class
         if self.when_call is not None:
-            return binding.dispatch(below, value, self.when_call, in_class=in_class, counter=self.counter)
+            return binding.make_dispatcher(below, value, self.when_call, in_class=in_class, counter=self.counter)
         value = binding.named(value, slot.owner, slot.key, mine=type(self.replacement) is not Target)
         return self.count(binding.bind_like(below, value, in_class=in_class), slot)
 

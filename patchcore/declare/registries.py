@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Optional
 
-from patchcore.objects.modules import namespace
+from patchcore.objects.modules import namespace_of
 
 __all__ = ["find_table", "is_entry"]
 
@@ -30,7 +30,7 @@ def find_table(registry: Any, tables: Iterable[str]) -> Optional[tuple[str, dict
         >>> find_table(Registry(), ["entries"])
         ('entries', {'Till': <class 'object'>})
     """
-    space = namespace(registry)
+    space = namespace_of(registry)
     if space is None:
         return None
     return next(((name, space[name]) for name in tables if issubclass(type(space.get(name)), dict)), None)

@@ -27,7 +27,7 @@ from patchcore.objects.modules import (
     is_immutable,
     mro,
     mro_lookup,
-    namespace,
+    namespace_of,
     passes_for,
 )
 from patchcore.objects.special_methods import constructor_problem, is_special, remark, special_method
@@ -170,7 +170,7 @@ class NamespaceSlot(Slot):
         return "__getattr__" in found or mro_lookup(type(self.owner), "__getattr__") is not ABSENT
 
     def _namespace(self) -> MutableMapping[str, Any]:
-        found = namespace(self.owner)
+        found = namespace_of(self.owner)
         assert found is not None
         return found
 
@@ -225,7 +225,7 @@ class SeenSlot(Slot):
         return seen.__dict__.get(self.key[1], ABSENT) if type(seen) is _SeenModule else ABSENT
 
     def inherited(self) -> Any:
-        return (namespace(self._real) or {}).get(self.key[1], ABSENT)
+        return (namespace_of(self._real) or {}).get(self.key[1], ABSENT)
 
     def write(self, raw: Any) -> None:
         alias, key = self.key
@@ -238,7 +238,7 @@ class SeenSlot(Slot):
         self.owner.__dict__[alias] = _SeenModule(real, values) if values.keys() - {_REAL} else real
 
     def names(self) -> Iterable[str]:
-        return namespace(self._real) or ()
+        return namespace_of(self._real) or ()
 
     @property
     def _real(self) -> Any:
@@ -450,7 +450,7 @@ def find_seen(target: Target, module: Any) -> SeenSlot:
         TargetError: ``target`` does not have that form, or ``F`` is not a module.
     """
     alias, *rest = target.path
-    seen = (namespace(module) or {}).get(alias) if isinstance(alias, str) else None
+    seen = (namespace_of(module) or {}).get(alias) if isinstance(alias, str) else None
     if len(rest) != 1 or not isinstance(rest[0], str) or not issubclass(type(seen), ModuleType):
         raise TargetError(f"{target}: only_in= needs a name in a module that {target.module} imports, 'module:F.name'")
     slot = SeenSlot(module, str(alias), rest[0], str(target))
@@ -497,7 +497,7 @@ def slot_of(owner: Any, step: Step, name: str) -> Slot:
         return MemberSlot(owner, step, name, descriptor)
     if descriptor is not ABSENT:
         _refuse_data_descriptor(descriptor, type(owner), step, name)
-    if namespace(owner) is None:
+    if namespace_of(owner) is None:
         raise TargetError(f"{name}: a {type(owner).__name__} object has no attributes of its own to replace")
     return NamespaceSlot(owner, step, name)
 

@@ -44,7 +44,7 @@ from patchcore.objects.modules import (
     is_lazy,
     is_stub,
     missing_ancestor,
-    namespace,
+    namespace_of,
     submodule_names,
 )
 from patchcore.planning.provenance import Provenance
@@ -214,7 +214,7 @@ class Engine:
     def _follow_lazy(self, application: Application, state: ChangeState, module: ModuleType) -> bool:
         """True if the target is a name that its module provides lazily; wait for the module that defines it."""
         first = state.target.path[0] if state.target.path and isinstance(state.change, SlotChange) else None
-        if type(first) is not str or first in (namespace(module) or {}):
+        if type(first) is not str or first in (namespace_of(module) or {}):
             return False
         home = lazy_home(state.target.module, module, first)
         if home is None or home in state.followed:
@@ -424,7 +424,7 @@ class Engine:
             self.journal.renew(module, self.rebinder.origin)
             self.rebinder.retire()
         # no other reference to the old modules may stand here: forget_unused counts the references
-        spaces = list({id(s.written_in): namespace(s.written_in) for s in states if s not in written}.values())
+        spaces = list({id(s.written_in): namespace_of(s.written_in) for s in states if s not in written}.values())
         for state in states:
             state.written_in = None
         if spaces:

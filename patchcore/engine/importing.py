@@ -31,7 +31,7 @@ from typing import Any, Callable, Optional, Protocol, TypeVar
 
 from patchcore.engine.events import IMPORTED, tell
 from patchcore.engine.unaccounted import lazy_modules_exist
-from patchcore.objects.modules import ask_finders, executed_module, is_initializing, is_lazy, namespace
+from patchcore.objects.modules import ask_finders, executed_module, is_initializing, is_lazy, namespace_of
 from patchcore.process import IMPORT_LOCKS, ModuleLock, import_lock, imported_elsewhere, importer_of
 
 __all__ = [
@@ -269,7 +269,7 @@ class ImportWatch:
 
     def _put_off(self, module: Any) -> bool:
         """Stand in for the loader of ``module`` if the import has put its execution off; return whether it has."""
-        spec = (namespace(module) or {}).get("__spec__") if is_lazy(module) else None
+        spec = (namespace_of(module) or {}).get("__spec__") if is_lazy(module) else None
         if spec is not None:
             self._stand_in(spec)
         return spec is not None
@@ -341,7 +341,7 @@ def how_missed(name: str) -> str:
     if watch is None:
         return "other code removed patchcore's finder from sys.meta_path"
     hiders = dict.fromkeys([*watch.overtaken, *map(_name_of_finder, finders[: finders.index(watch)])])
-    if hiders and (namespace(module) or {}).get("__spec__") is not None:
+    if hiders and (namespace_of(module) or {}).get("__spec__") is not None:
         return f"{', '.join(hiders)} was put in front of patchcore's finder on sys.meta_path"
     return "other code put it into sys.modules, or imported it with another sys.meta_path"
 
@@ -418,7 +418,7 @@ class _WatchingLoader(_LoaderStandIn):
         return create(spec) if create is not None else None
 
     def exec_module(self, module: ModuleType) -> None:
-        space = namespace(module) or {}
+        space = namespace_of(module) or {}
         spec = space.get("__spec__")
         if spec is not None and spec.loader is self:
             spec.loader = self._loader
@@ -453,7 +453,7 @@ class _CompilingLoader(_LoaderStandIn):
         return self._compiler.code_of(name, self._loader, alone=True)[0]
 
     def exec_module(self, module: ModuleType) -> None:
-        space = namespace(module)
+        space = namespace_of(module)
         assert space is not None
         self._spec.loader = self._loader
         if space.get("__loader__") is self:

@@ -24,10 +24,10 @@ from typing import Any, Callable, NamedTuple, Optional
 from patchcore.declare.slots import BodySlot, Slot, same_value
 from patchcore.engine import superseded
 from patchcore.errors import describe_error
-from patchcore.objects.binding import has_identity, reference, wrapped_callable
+from patchcore.objects.binding import has_identity, held_value, wrapped_callable
 from patchcore.objects.bodies import patched_body
 from patchcore.objects.descriptors import FORMS
-from patchcore.objects.modules import ABSENT, is_class, mro, mro_lookup, namespace, qualified_name
+from patchcore.objects.modules import ABSENT, is_class, mro, mro_lookup, namespace_of, qualified_name
 
 __all__ = ["Journal", "KeptName", "Layer", "Record", "Retired", "by_product", "describe"]
 
@@ -98,7 +98,7 @@ class Record:
     @property
     def by_value(self) -> Any:
         """The object that a by-value reference to this slot must hold now."""
-        return reference(self.effective(self.top))
+        return held_value(self.effective(self.top))
 
     def effective(self, own: Any) -> Any:
         """Return the raw value a lookup finds when the slot's owner itself holds ``own``."""
@@ -205,7 +205,7 @@ class Journal:
 
     def makers(self, raw: Any) -> Sequence[tuple[Record, Layer]]:
         """Return the layers of the journal whose product ``raw`` is, with their records."""
-        found = self._makers.get(id(reference(raw)))
+        found = self._makers.get(id(held_value(raw)))
         return list(found.values()) if found else ()
 
     def behind(self, raw: Any) -> Sequence[tuple[Record, Layer]]:
@@ -222,7 +222,7 @@ class Journal:
 
     def count_makers(self, raw: Any) -> int:
         """Return how many layers of the journal have ``raw`` as their product."""
-        return len(self._makers.get(id(reference(raw)), ()))
+        return len(self._makers.get(id(held_value(raw)), ()))
 
     def carrier(self, raw: Any, owner: Any, change: Any, record: Optional[Record] = None) -> Optional[Record]:
         """Return the record through which a slot shows ``change`` already: its own, of a re-export or of a base class.
@@ -283,9 +283,9 @@ class Journal:
         """True if the journal put ``raw`` in ``slot``: a product, or the value of the record that the slot follows."""
         record = self._records.get(slot.identity)
         if record is not None:
-            return reference(raw) is reference(record.top)
+            return held_value(raw) is held_value(record.top)
         followed = self._followed.get(slot.identity)
-        return followed is not None and reference(raw) is followed.by_value
+        return followed is not None and held_value(raw) is followed.by_value
 
     def followed(self, slot: Slot) -> Optional[Record]:
         """Return the record that ``slot`` follows, or ``None``."""
@@ -406,7 +406,7 @@ class Journal:
             (record, key)
             for record in self
             for key, (slot, _) in record.followers.items()
-            if id(slot.owner) in known or id(namespace(slot.owner)) in known
+            if id(slot.owner) in known or id(namespace_of(slot.owner)) in known
         ]
         if superseded.is_used(name, owners, [*old, *spaces], [*tables, *self._tables(), following, *following]):
             return
@@ -453,7 +453,7 @@ class Journal:
         for key, (follower, _) in list(record.followers.items()) if record.followers else ():
             patched = self._records.get(key)
             if patched is not None:  # it has layers of its own: its base follows
-                if reference(patched.base) is before:
+                if held_value(patched.base) is before:
                     self._change(patched)
                     patched.base = follower.form(record.by_value)
             elif follower.read() is before:
@@ -492,15 +492,15 @@ class Journal:
             further: list[Retired] = []
             for record in {record.number: record for record in (*self, *restored)}.values():
                 # the base of a follower comes from the record that it follows
-                base = None if record.slot.identity in self._followed else gone.get(id(reference(record.base)))
+                base = None if record.slot.identity in self._followed else gone.get(id(held_value(record.base)))
                 successor = origin(record.slot, base) if base is not None else None
                 built_on = []
                 for i, layer in enumerate(record.layers):
-                    if layer.build is not None and id(reference(layer.product)) in gone:
+                    if layer.build is not None and id(held_value(layer.product)) in gone:
                         self._change(record)
                         layer.below = _STALE  # the replacement was itself a product, and is looked up again
                         built_on.append(i)
-                    elif id(reference(layer.below)) in gone:
+                    elif id(held_value(layer.below)) in gone:
                         built_on.append(i)
                 if successor is None and not built_on:
                     continue
@@ -524,7 +524,7 @@ class Journal:
         notes: list[str],
     ) -> None:
         self._change(record)
-        products = [(layer, reference(layer.product)) for layer in old]
+        products = [(layer, held_value(layer.product)) for layer in old]
         for layer in old:
             self._forget(layer)
         record.layers = kept
@@ -537,7 +537,7 @@ class Journal:
             notes,
         )
         self._settle(record, before, notes)
-        current = {id(reference(layer.product)) for layer in record.layers}
+        current = {id(held_value(layer.product)) for layer in record.layers}
         retired += (
             Retired(record, product, layer.change, layer.owner)
             for layer, product in products
@@ -551,7 +551,7 @@ class Journal:
                 self._unfollow(record, key)
                 heir = former or alias_of
                 patched = self._records.get(key)
-                held = follower.read() if patched is None else reference(patched.base)
+                held = follower.read() if patched is None else held_value(patched.base)
                 if heir is not None and heir.layers and held is heir.by_value:
                     self._follow(heir, follower)
 
@@ -584,12 +584,12 @@ class Journal:
         slot.write(raw)
 
     def _remember(self, record: Record, layer: Layer) -> None:
-        value = reference(layer.product)
+        value = held_value(layer.product)
         if layer.owner is not None and _is_single(value):
             self._makers.setdefault(id(value), {})[id(layer)] = record, layer
 
     def _forget(self, layer: Layer) -> None:
-        key = id(reference(layer.product))
+        key = id(held_value(layer.product))
         makers = self._makers.get(key, {})
         makers.pop(id(layer), None)
         if not makers:

@@ -28,7 +28,7 @@ from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.journal import Identity, Journal, KeptName, Layer, Record, Retired, by_product
 from patchcore.engine.references import StaticSlot
 from patchcore.errors import DeclarationError, TargetError, TargetNotFound
-from patchcore.objects.binding import has_identity, reference, unmark
+from patchcore.objects.binding import has_identity, held_value, unmark
 from patchcore.objects.bodies import copy_of
 from patchcore.objects.modules import (
     ABSENT,
@@ -37,7 +37,7 @@ from patchcore.objects.modules import (
     is_class,
     loaded_modules,
     mro,
-    namespace,
+    namespace_of,
 )
 from patchcore.report import PENDING
 
@@ -135,7 +135,7 @@ class Rebinder:
 
     def moved(self, state: ChangeState, record: Record, below: Any) -> Move:
         """Return the move for a change that has just been written on top of ``below``."""
-        old, slot = reference(below), record.slot
+        old, slot = held_value(below), record.slot
         made = [(maker, layer.change) for maker, layer in self._journal.makers(below)]
         source = self._journal.followed(slot) or (self._likeliest(slot, old, made) if made else None)
         name = references.name_of(old)
@@ -187,8 +187,8 @@ class Rebinder:
                     self._homes[id(held)][1][slot.identity] = slot
                 self._bind(slot, held, moves, reads)
             for record in self._patched_aliases():  # the base of a patched alias follows
-                if id(reference(record.base)) in old and _may_follow(record.slot, moves.tables):
-                    self._bind(_as_reference(record.slot, record.base), reference(record.base), moves, reads)
+                if id(held_value(record.base)) in old and _may_follow(record.slot, moves.tables):
+                    self._bind(_as_reference(record.slot, record.base), held_value(record.base), moves, reads)
 
     def catch_up(self, slot: Slot, moves: Moves) -> Any:
         """Bind ``slot`` now, where :meth:`rebind` would bind it later: a change is about to be written on top of it.
@@ -196,7 +196,7 @@ class Rebinder:
         Returns the raw value that its owner holds then.
         """
         raw = slot.read()
-        if moves.of(reference(raw)) and _may_follow(slot, moves.tables):
+        if moves.of(held_value(raw)) and _may_follow(slot, moves.tables):
             with self._journal.lock:
                 bound = _as_reference(slot, raw)
                 self._bind(bound, bound.read(), moves, {})
@@ -227,8 +227,8 @@ class Rebinder:
         if not retired:
             return
         gone = by_product(retired)
-        kept = (part for r in retired for part in (r, r.old, r.change, namespace(r.change)))
-        bases = [reference(r.record.base) for r in retired]  # names of a replacement are near names of its original
+        kept = (part for r in retired for part in (r, r.old, r.change, namespace_of(r.change)))
+        bases = [held_value(r.record.base) for r in retired]  # names of a replacement are near names of its original
         tables = dict.fromkeys([table for r in retired for table in r.owner.extensions.tables])
         for slot, held in self._find([r.old for r in retired], signs=bases, keepers=kept, tables=tables):
             successor = self.origin(slot, gone[id(held)])
@@ -244,11 +244,11 @@ class Rebinder:
 
     def _left_over(self, retired: Sequence[Retired]) -> Moves:
         """Return moves for the patched slots that names may follow now that the slot they followed is restored."""
-        bases = (reference(r.record.base) for r in retired if not r.record.layers)
+        bases = (held_value(r.record.base) for r in retired if not r.record.layers)
         freed = {id(base) for base in bases if has_identity(base)}
         moves = Moves()
         for record in self._journal:
-            if id(reference(record.base)) in freed:
+            if id(held_value(record.base)) in freed:
                 for layer in record.layers[:1]:
                     if type(layer) is KeptName:  # no other name follows one that keeps the original
                         continue
@@ -313,7 +313,7 @@ class Rebinder:
             patched = self._journal.find(slot)
         except (LookupError, DeclarationError):
             return True
-        return patched is None or patched is record or reference(patched.original) is not value
+        return patched is None or patched is record or held_value(patched.original) is not value
 
     def forget_unused(self, name: str, module: ModuleType, spaces: Sequence[Any]) -> None:
         """See :meth:`patchcore.engine.journal.Journal.forget_unused`."""
@@ -356,10 +356,10 @@ class Rebinder:
                     if isinstance(record.slot, BodySlot):
                         continue  # all holders of the function follow
                     state = next((s for s in application.states if record.slot.name in s.slots), None)
-                    original = reference(record.original)
+                    original = held_value(record.original)
                     if state is not None and has_identity(original) and references.is_home(state.target, original):
                         originals.setdefault(id(original), state)
-            held = [o for o in (reference(record.original) for record in self._journal) if id(o) in originals]
+            held = [o for o in (held_value(record.original) for record in self._journal) if id(o) in originals]
             layers = [layer for record in self._journal for layer in record.layers]
             sources = [_source(layer) for layer in layers if layer.change is not None]  # None: of other code
             ours = [part for value in (*(layer.product for layer in layers), *sources) for part in _parts(value)]
@@ -402,7 +402,7 @@ class Rebinder:
                 self.keep_name(application, state, record, slot)
                 return
             if not isinstance(record.slot, BodySlot) and has_identity(held) and held is record.by_value:
-                slot.write(reference(record.original))
+                slot.write(held_value(record.original))
                 state.kept += () if slot.name in state.kept else (slot.name,)
                 return
 
@@ -424,7 +424,7 @@ class Rebinder:
         if not candidates:
             return
         patched = self._journal.find(slot)
-        if slot.read() is not held if patched is None else reference(patched.base) is not held:
+        if slot.read() is not held if patched is None else held_value(patched.base) is not held:
             return
         candidates = [move for move in candidates if self._reaches(move, slot)]
         if not candidates:
@@ -436,7 +436,7 @@ class Rebinder:
         if key not in reads:
             sources = [_source(layer) for layer in move.record.layers if layer.change is not None]
             reads[key] = {name for s in sources if s is not None for name in references.names_read_by(s)}
-        means_original = (id(namespace(slot.owner)), slot.key) in reads[key] or _is_kept(slot, held, move.record)
+        means_original = (id(namespace_of(slot.owner)), slot.key) in reads[key] or _is_kept(slot, held, move.record)
         if means_original or _is_base(slot, held):
             move.state.kept += (slot.name,)
         else:
@@ -468,7 +468,7 @@ def _keepers(moves: Moves) -> Iterator[Any]:
     for move in moves:
         yield from (move, move.record)
         if not move.state.change.makes_product:  # otherwise it holds neither an original nor the value of the slot
-            yield from (move.state.change, namespace(move.state.change))
+            yield from (move.state.change, namespace_of(move.state.change))
         for layer in move.record.layers:
             yield from (layer, layer.product)
 
@@ -505,7 +505,7 @@ def _is_base(slot: Slot, held: Any) -> bool:
     if not is_class(held) or not isinstance(slot.owner, ModuleType):
         return False
     module = slot.name.partition(":")[0]
-    classes = [value for value in list((namespace(slot.owner) or {}).values()) if is_class(value)]
+    classes = [value for value in list((namespace_of(slot.owner) or {}).values()) if is_class(value)]
     own = (klass for klass in classes if class_namespace(klass).get("__module__") == module)
     return any(base is held for klass in own for base in mro(klass))
 
@@ -520,7 +520,7 @@ def _foreign(state: ChangeState, record: Optional[Record] = None) -> list[Any]:
     if state.change.makes_product:
         return []
     if state.change.by_hand:
-        value = reference(record.top) if record is not None else None
+        value = held_value(record.top) if record is not None else None
     else:
         value = _loaded(state.change.source)
     return [value] if has_identity(value) else []
@@ -533,7 +533,7 @@ def _source(layer: Layer) -> Any:
 
 def _parts(value: Any) -> Iterator[Any]:
     """Yield a replacement and its parts: the function in a ``staticmethod``, the methods of a class."""
-    yield from (value, reference(value), *references.functions_of(value))
+    yield from (value, held_value(value), *references.functions_of(value))
 
 
 def _loaded(source: Any) -> Any:
@@ -544,6 +544,6 @@ def _loaded(source: Any) -> Any:
     if not source.path:
         return module
     try:
-        return reference(find_slot(source, module).lookup()) if module is not None else None
+        return held_value(find_slot(source, module).lookup()) if module is not None else None
     except Exception:  # resolving it properly, later, raises the error with the reason
         return None

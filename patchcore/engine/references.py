@@ -24,7 +24,7 @@ from patchcore.declare.registries import find_table
 from patchcore.declare.slots import ClassSlot, EntrySlot, NamespaceSlot, Slot
 from patchcore.declare.target import Item, Target
 from patchcore.engine.unaccounted import Unaccounted
-from patchcore.objects.binding import bind_like, find_named, reference
+from patchcore.objects.binding import bind_like, find_named, held_value
 from patchcore.objects.bodies import patched_body
 from patchcore.objects.modules import (
     ABSENT,
@@ -32,7 +32,7 @@ from patchcore.objects.modules import (
     closed_over,
     is_class,
     is_immutable,
-    namespace,
+    namespace_of,
     qualified_name,
 )
 from patchcore.stdlib import OWN
@@ -100,7 +100,7 @@ def find_references(
     opened = []
     for name in _likeliest_first(modules, homes):
         module = modules[name]
-        space = module.__dict__ if type(module) is ModuleType else namespace(module)
+        space = module.__dict__ if type(module) is ModuleType else namespace_of(module)
         # all in C: no other thread gets to run, and to change the dictionary, before it is done
         holds = space is not None and (name in homes or not keys.isdisjoint(map(id, space.values())))
         if space is None or not holds or name.partition(".")[0] in OWN:  # patchcore goes on with the original
@@ -178,7 +178,7 @@ class _Search:
         qualname = qualified_name(klass)[1]
         entries = [(key, raw) for key, raw in list(class_namespace(klass).items()) if type(key) is str]
         for key, raw in [(k, v) for k, v in entries if id(type(v)) not in plain or id(v) in wanted]:
-            held = reference(raw)
+            held = held_value(raw)
             if id(held) in wanted:
                 if not is_immutable(klass):
                     self._add(StaticSlot.of(klass, key, f"{module}:{qualname}.{key}", raw), held)
@@ -236,7 +236,7 @@ def _surroundings(objects: Iterable[Any], modules: Mapping[str, ModuleType]) -> 
 def name_of(obj: Any) -> tuple[str, str]:
     """Return the module that ``obj`` is, or its ``__module__``, and its qualified name there; ``""`` for none."""
     if issubclass(type(obj), ModuleType):
-        return (namespace(obj) or {}).get("__name__", ""), ""
+        return (namespace_of(obj) or {}).get("__name__", ""), ""
     return qualified_name(obj)
 
 
@@ -255,10 +255,10 @@ class StaticSlot(ClassSlot):
     @staticmethod
     def of(klass: type, key: str, name: str, raw: Any) -> Slot:
         """Return the slot for its value ``raw``: a plain one if the reference is the value itself."""
-        if type(raw) is FunctionType or not callable(reference(raw)):
+        if type(raw) is FunctionType or not callable(held_value(raw)):
             return ClassSlot(klass, key, name)
         slot = StaticSlot(klass, key, name)
-        slot._forms.append((raw, reference(raw)))
+        slot._forms.append((raw, held_value(raw)))
         return slot
 
     def read(self) -> Any:
@@ -266,7 +266,7 @@ class StaticSlot(ClassSlot):
 
     def value_of(self, raw: Any) -> Any:
         """Return the reference that ``raw`` holds, something that the class has held."""
-        return next((value for form, value in self._forms if form is raw), reference(raw))
+        return next((value for form, value in self._forms if form is raw), held_value(raw))
 
     def form(self, value: Any) -> Any:
         first, original = self._forms[0]
@@ -310,15 +310,15 @@ def own_names(source: Any, function: FunctionType) -> Iterator[Union[Slot, str]]
         if any(value is function for value in (*(inner.__defaults__ or ()), *(inner.__kwdefaults__ or {}).values())):
             yield f"a default argument of {inner.__qualname__}"
         for space, name in read:
-            held = reference(space.get(name))
+            held = held_value(space.get(name))
             module = space.get("__name__")
             if means(held, function):
                 owner = sys.modules.get(module) if type(module) is str else None
-                known = owner is not None and namespace(owner) is space
+                known = owner is not None and namespace_of(owner) is space
                 yield NamespaceSlot(owner, name, f"{module}:{name}") if known else f"{module}:{name}"
             elif is_class(held) and root_of(held) == root_of(source):
                 for key, raw in list(class_namespace(held).items()):
-                    if means(reference(raw), function) and key != function.__name__:
+                    if means(held_value(raw), function) and key != function.__name__:
                         yield StaticSlot.of(held, key, f"{module}:{name}.{key}", raw)
             elif id(function) in map(id, _content(held)):
                 yield f"what {module}:{name} holds"
@@ -348,7 +348,7 @@ def _content(value: Any) -> Iterable[Any]:
         return list(dict.values(value))
     if issubclass(kind, (ModuleType, type, FunctionType)):
         return ()
-    return list((namespace(value) or {}).values())
+    return list((namespace_of(value) or {}).values())
 
 
 def _reached(source: Any) -> Iterator[tuple[FunctionType, Sequence[tuple[Mapping[str, Any], str]]]]:
@@ -376,7 +376,7 @@ def _reached(source: Any) -> Iterator[tuple[FunctionType, Sequence[tuple[Mapping
                 if root_of(value) != root:
                     continue
                 if issubclass(type(value), ModuleType):
-                    inner_space = namespace(value) or {}
+                    inner_space = namespace_of(value) or {}
                     if not any(inner_space is other for other in spaces):
                         spaces.append(inner_space)
                 else:
@@ -399,7 +399,7 @@ _dict_offset: Callable[[type], int] = type.__dict__["__dictoffset__"].__get__
 def root_of(value: Any) -> Optional[str]:
     """Return the top-level package of a module, or of a class's or function's module; ``None`` for other objects."""
     if issubclass(type(value), ModuleType):
-        module = (namespace(value) or {}).get("__name__")
+        module = (namespace_of(value) or {}).get("__name__")
     elif is_class(value):
         module = class_namespace(value).get("__module__")
     else:
@@ -413,7 +413,7 @@ def functions_of(value: Any) -> Iterator[FunctionType]:
     if kind is FunctionType:
         yield value
     elif issubclass(kind, functools.cached_property):
-        yield from functions_of((namespace(value) or {}).get("func"))
+        yield from functions_of((namespace_of(value) or {}).get("func"))
     elif issubclass(kind, tuple(_INNER)):
         yield from functions_of(next(inner(value) for base, inner in _INNER.items() if issubclass(kind, base)))
     elif issubclass(kind, type):

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from types import FrameType, FunctionType, ModuleType
 from typing import Any, Optional
 
-from patchcore.objects.modules import class_namespace, is_class, loaded_modules, mro, namespace
+from patchcore.objects.modules import class_namespace, is_class, loaded_modules, mro, namespace_of
 from patchcore.stdlib import OWN
 
 __all__ = ["is_used"]
@@ -39,7 +39,7 @@ def is_used(name: str, owners: list[Any], ours: list[Any], tables: Iterable[Any]
     if inside is None:
         return True
     # a function uses the namespace of its module, not the module
-    wanted = {id(obj) for owner in owners for obj in (owner, namespace(owner)) if obj is not None}
+    wanted = {id(obj) for owner in owners for obj in (owner, namespace_of(owner)) if obj is not None}
     probe = object()  # only the count itself refers to it
     probe_key = id(probe)
     inside[probe_key] = probe
@@ -63,7 +63,7 @@ def is_used(name: str, owners: list[Any], ours: list[Any], tables: Iterable[Any]
 
 def _inside(name: str, todo: list[Any]) -> Optional[dict[int, Any]]:
     """Return the objects that can be reached without passing another module, ``None`` if there are too many."""
-    others = {id(namespace(module)) for module in loaded_modules().values()}
+    others = {id(namespace_of(module)) for module in loaded_modules().values()}
     found: dict[int, Any] = {}
     while todo:
         value = todo.pop()
@@ -85,7 +85,7 @@ def _belongs(value: Any, name: str, others: set[int]) -> bool:
         module = class_namespace(value).get("__module__")
         return type(module) is str and module == name
     if issubclass(kind, ModuleType):
-        space = namespace(value)
+        space = namespace_of(value)
         return space is not None and id(space) not in others and space.get("__name__") == name
     return kind is not FrameType and not any(_is_engine(klass) for klass in mro(kind))
 

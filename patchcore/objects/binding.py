@@ -30,7 +30,7 @@ from patchcore.objects import generated
 from patchcore.objects.bodies import Body, set_marks
 from patchcore.objects.descriptors import FORMS, UNBOUND, call_of, goes_its_own_way, rebuilt, stand_in
 from patchcore.objects.extensions import in_use
-from patchcore.objects.modules import attribute, class_namespace, is_class, namespace, passes_for
+from patchcore.objects.modules import attribute, class_namespace, is_class, namespace_of, passes_for
 
 if TYPE_CHECKING:
     from patchcore.objects.counting import Counter
@@ -39,13 +39,13 @@ __all__ = [
     "bind_like",
     "copy_metadata",
     "count",
-    "dispatch",
     "dispatched_body",
     "find_named",
     "has_identity",
+    "held_value",
+    "make_dispatcher",
     "named",
     "passing_body",
-    "reference",
     "unmark",
     "wrap_raw",
     "wrapped_body",
@@ -71,12 +71,12 @@ _MARKS = ("_is_coroutine", "_is_coroutine_marker", "__partialmethod__")
 _undo: weakref.WeakKeyDictionary[FunctionType, list[Callable[[], Any]]] = weakref.WeakKeyDictionary()
 
 
-def reference(raw: Any) -> Any:
+def held_value(raw: Any) -> Any:
     """Return the object that a by-value reference to the slot holds: the function in a static method, else ``raw``.
 
     Examples:
-        >>> from patchcore.plugin import reference
-        >>> reference(staticmethod(len))
+        >>> from patchcore.plugin import held_value
+        >>> held_value(staticmethod(len))
         <built-in function len>
     """
     return staticmethod.__func__.__get__(raw) if issubclass(type(raw), staticmethod) else raw
@@ -86,8 +86,8 @@ def find_named(module: str, qualname: str) -> Any:
     """Return the object that a loaded module has under a qualified name, ``None`` for none; runs no code."""
     value: Any = sys.modules.get(module)
     for name in qualname.split("."):
-        space = class_namespace(value) if is_class(value) else namespace(value) or {}
-        value = reference(space.get(name))
+        space = class_namespace(value) if is_class(value) else namespace_of(value) or {}
+        value = held_value(space.get(name))
     return value
 
 
@@ -224,7 +224,7 @@ def _refuse_uncallable(wrapper: Any) -> None:
         )
 
 
-def dispatch(
+def make_dispatcher(
     raw: Any, replacement: Any, predicate: Callable[..., Any], *, in_class: bool, counter: Optional[Counter] = None
 ) -> Any:
     """Return ``raw`` so that it calls ``replacement`` where ``predicate(*args, **kwargs)`` is true, else the original.
@@ -246,10 +246,10 @@ def dispatch(
         DeclarationError: one of the two cannot be called, or the original is a class.
 
     Examples:
-        >>> from patchcore.plugin import dispatch
+        >>> from patchcore.plugin import make_dispatcher
         >>> def price(goods): return 3
         >>> def free(goods): return 0
-        >>> both = dispatch(price, free, lambda goods: goods == "water", in_class=False)
+        >>> both = make_dispatcher(price, free, lambda goods: goods == "water", in_class=False)
         >>> both("tea"), both("water")
         (3, 0)
     """
@@ -302,7 +302,7 @@ def dispatched_body(
 ) -> FunctionType:
     """Return a function whose body calls ``replacement`` where ``predicate`` is true, else ``original``.
 
-    See :func:`dispatch`.
+    See :func:`make_dispatcher`.
 
     Args:
         raw: the raw value of the function's slot; its form decides how ``replacement`` gets its arguments.

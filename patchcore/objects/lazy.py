@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any, Optional
 
-from patchcore.objects.modules import ABSENT, closed_over, find_module, mro_lookup, namespace
+from patchcore.objects.modules import ABSENT, closed_over, find_module, mro_lookup, namespace_of
 
 __all__ = ["has_getattr", "lazy_home", "lazy_import"]
 
@@ -25,7 +25,7 @@ def has_getattr(module: Any) -> bool:
     """Return true for a module that may provide names which are not in its namespace."""
     if not issubclass(type(module), ModuleType):
         return False
-    return "__getattr__" in (namespace(module) or {}) or mro_lookup(type(module), "__getattr__") is not ABSENT
+    return "__getattr__" in (namespace_of(module) or {}) or mro_lookup(type(module), "__getattr__") is not ABSENT
 
 
 def lazy_home(package: str, module: Any, name: str) -> Optional[str]:
@@ -55,7 +55,7 @@ def lazy_import(package: str, module: Any) -> Optional[str]:
         package: its name.
         module: the package.
     """
-    function = (namespace(module) or {}).get("__getattr__")
+    function = (namespace_of(module) or {}).get("__getattr__")
     if type(function) is not FunctionType:
         return None
     code = function.__code__
@@ -68,7 +68,7 @@ def lazy_import(package: str, module: Any) -> Optional[str]:
 
 def _tables(module: Any) -> Iterator[dict[Any, Any]]:
     """Yield the dictionaries in the namespace of a module, and those in the closure of its ``__getattr__``."""
-    space = namespace(module) or {}
+    space = namespace_of(module) or {}
     function = space.get("__getattr__")
     closed = closed_over(function) if type(function) is FunctionType else ()
     for value in (*closed, *list(space.values())):

@@ -21,6 +21,7 @@ __all__ = [
     "attribute",
     "class_namespace",
     "closed_over",
+    "dotted_prefixes",
     "executed_module",
     "find_module",
     "found_spec",
@@ -29,13 +30,12 @@ __all__ = [
     "is_initializing",
     "is_lazy",
     "is_stub",
-    "lineage",
     "loaded_modules",
     "missing_ancestor",
     "module_file",
     "mro",
     "mro_lookup",
-    "namespace",
+    "namespace_of",
     "passes_for",
     "qualified_name",
     "search_path",
@@ -85,13 +85,13 @@ def class_namespace(klass: type) -> Mapping[str, Any]:
     return _class_dict(klass) or {}  # None of a type that its C module has not made ready (unicodedata of Python 3.9)
 
 
-def namespace(obj: object) -> Optional[MutableMapping[str, Any]]:
+def namespace_of(obj: object) -> Optional[MutableMapping[str, Any]]:
     """Return the ``__dict__`` of a module or an instance, ``None`` when it has none that can be written.
 
     Examples:
         >>> import string
-        >>> from patchcore.plugin import namespace
-        >>> namespace(string)["digits"]
+        >>> from patchcore.plugin import namespace_of
+        >>> namespace_of(string)["digits"]
         '0123456789'
     """
     kind = type(obj)
@@ -136,7 +136,7 @@ def _plain_attribute(obj: object, name: str) -> Any:
             return raw.__get__(obj, kind)
         except Exception:  # it has none
             return None
-    return (namespace(obj) or {}).get(name, raw)
+    return (namespace_of(obj) or {}).get(name, raw)
 
 
 def is_class(obj: object) -> bool:
@@ -215,7 +215,7 @@ def is_initializing(module: object) -> bool:
     """
     if is_lazy(module):
         return True
-    space = module.__dict__ if type(module) is ModuleType else namespace(module) or {}
+    space = module.__dict__ if type(module) is ModuleType else namespace_of(module) or {}
     return bool(getattr(space.get("__spec__"), "_initializing", False))
 
 
@@ -256,13 +256,13 @@ def found_spec(name: str) -> Optional[ModuleSpec]:
 
 
 def _is_real(module: Any) -> bool:
-    return module is not None and not isinstance((namespace(module) or {}).get("__spec__"), StubSpec)
+    return module is not None and not isinstance((namespace_of(module) or {}).get("__spec__"), StubSpec)
 
 
 def is_stub(name: str) -> bool:
     """Return whether importing module ``name`` gives a stub."""
     module = sys.modules.get(name)
-    spec = _find_spec(name) if name not in sys.modules else (namespace(module) or {}).get("__spec__")
+    spec = _find_spec(name) if name not in sys.modules else (namespace_of(module) or {}).get("__spec__")
     return isinstance(spec, StubSpec)
 
 
@@ -275,7 +275,7 @@ def module_file(name: str) -> Optional[str]:
         True
     """
     module = sys.modules.get(name)
-    spec = _find_spec(name) if module is None else (namespace(module) or {}).get("__spec__")
+    spec = _find_spec(name) if module is None else (namespace_of(module) or {}).get("__spec__")
     return spec.origin if spec is not None and spec.has_location else None
 
 
@@ -292,7 +292,7 @@ def missing_ancestor(name: str, found: Optional[set[str]] = None) -> Optional[st
         'collections.shop'
     """
     found = set() if found is None else found
-    for ancestor in lineage(name):
+    for ancestor in dotted_prefixes(name):
         if ancestor not in found and not find_module(ancestor):
             return ancestor
         found.add(ancestor)
@@ -307,12 +307,12 @@ def submodule_names(package: str) -> list[str]:
     return sorted(f"{package}.{info.name}" for info in pkgutil.iter_modules(list(path))) if path else []
 
 
-def lineage(name: str) -> Iterator[str]:
+def dotted_prefixes(name: str) -> Iterator[str]:
     """Return the full names of the packages around a module, the outermost first, and its own.
 
     Examples:
-        >>> from patchcore.plugin import lineage
-        >>> list(lineage("shop.prices.tea"))
+        >>> from patchcore.plugin import dotted_prefixes
+        >>> list(dotted_prefixes("shop.prices.tea"))
         ['shop', 'shop.prices', 'shop.prices.tea']
     """
     parts = name.split(".")
@@ -322,7 +322,7 @@ def lineage(name: str) -> Iterator[str]:
 def search_path(package: str) -> Any:
     """Return where the modules inside ``package`` are looked for, ``None`` when it is no package, or not there."""
     if package in sys.modules:
-        path = (namespace(sys.modules[package]) or {}).get("__path__")
+        path = (namespace_of(sys.modules[package]) or {}).get("__path__")
         if path is None or _can_be_walked(path):
             return path
     spec = _find_spec(package)
@@ -383,7 +383,7 @@ def ask_finders(name: str, path: Any, target: Any = None, *, but: object = None)
 
 
 def _names_missing_parent(error: KeyError, name: str) -> bool:
-    around = [parent for parent in lineage(name) if parent != name and parent not in sys.modules]
+    around = [parent for parent in dotted_prefixes(name) if parent != name and parent not in sys.modules]
     return error.args[:1] in [(parent,) for parent in around]
 
 

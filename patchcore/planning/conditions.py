@@ -11,7 +11,7 @@ from patchcore.declare.changes import Skip, needed_libraries
 from patchcore.declare.patch import Patch
 from patchcore.errors import CONTAINED, DeclarationError, describe_error
 from patchcore.objects.generated import signature_of
-from patchcore.objects.modules import find_module, namespace
+from patchcore.objects.modules import find_module, namespace_of
 from patchcore.objects.printable import shown
 from patchcore.planning.distributions import is_in, parse_requirement, version_of, version_of_provider
 from patchcore.report import FAILED, SKIPPED
@@ -187,7 +187,7 @@ class Environment:
 
 def _loaded_version(package: str) -> Optional[str]:
     module = sys.modules.get(package)
-    version = (namespace(module) or {}).get("__version__") if module is not None else None
+    version = (namespace_of(module) or {}).get("__version__") if module is not None else None
     return version if isinstance(version, str) else None
 
 

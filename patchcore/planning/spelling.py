@@ -16,7 +16,7 @@ from typing import Any, Callable, Optional
 from patchcore.declare.changes import Change, SlotChange
 from patchcore.declare.target import Step, Target
 from patchcore.objects.binding import find_named
-from patchcore.objects.modules import class_namespace, executed_module, is_class, namespace, qualified_name
+from patchcore.objects.modules import class_namespace, executed_module, is_class, namespace_of, qualified_name
 from patchcore.report import Remark
 
 __all__ = ["FindHome", "alias_remarks", "home_of", "unify"]
@@ -36,14 +36,14 @@ def home_of(target: Target) -> Target:
     path: tuple[Step, ...] = ()
     for depth, step in enumerate(target.path):
         in_module = _is_module(found)
-        space = namespace(found) if in_module else class_namespace(found) if is_class(found) else None
+        space = namespace_of(found) if in_module else class_namespace(found) if is_class(found) else None
         if space is None or not isinstance(step, str) or step not in space:
             return Target(module, (*path, *target.path[depth:]))
         found, around = space[step], module
         path = (*path, step)
         has_more_steps = depth + 1 < len(target.path)
         if _is_module(found):
-            name = (namespace(found) or {}).get("__name__")
+            name = (namespace_of(found) or {}).get("__name__")
             if type(name) is str and sys.modules.get(name) is found and has_more_steps:
                 module, path = name, ()
         elif is_class(found) or in_module:
@@ -161,7 +161,7 @@ def _named_elsewhere(
     if executed_module(target.module) is None:
         home = find_home(target, far=True)
         return None if home is None or _is_inside(home.module, target.module) else home
-    value = (namespace(executed_module(target.module)) or {}).get(str(target.path[0]))
+    value = (namespace_of(executed_module(target.module)) or {}).get(str(target.path[0]))
     module, name = qualified_name(value)
     is_alias = name and not _is_inside(module, target.module) and find_named(module, name) is value
     return Target(module, tuple(name.split("."))) if is_alias and not is_product(value) else None

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from patchcore.declare.registries import find_table
 from patchcore.declare.slots import ClassSlot, EntrySlot, ItemSlot, NamespaceSlot, Slot
 from patchcore.declare.target import Item, Target
-from patchcore.objects.modules import ABSENT, class_namespace, is_class, namespace
+from patchcore.objects.modules import ABSENT, class_namespace, is_class, namespace_of
 
 __all__ = ["Edit", "Snapshot"]
 
@@ -85,11 +85,11 @@ class Snapshot:
         if old is not ABSENT:
             return False
         if issubclass(type(new), ModuleType):
-            return (namespace(new) or {}).get("__name__") == f"{target.module}.{key}"
+            return (namespace_of(new) or {}).get("__name__") == f"{target.module}.{key}"
         return bool(target.path) and is_class(new) and new.__module__ in self._imported
 
     def _add_module(self, name: str, module: ModuleType) -> None:
-        space = namespace(module)
+        space = namespace_of(module)
         if space is None or id(space) in self._spaces:
             return
         self._keep(module, NamespaceSlot, Target(name, ()))
@@ -123,4 +123,4 @@ class Snapshot:
 def _content(owner: Any, kind: type) -> Mapping[Any, Any]:
     if kind is ClassSlot:
         return class_namespace(owner)
-    return owner if issubclass(kind, ItemSlot) else namespace(owner) or {}
+    return owner if issubclass(kind, ItemSlot) else namespace_of(owner) or {}

@@ -21,7 +21,7 @@ from patchcore.builtin.drift.syntax import FunctionNode
 from patchcore.builtin.shared.sources import parse_source
 from patchcore.declare.target import Item, Step, Target
 from patchcore.errors import NotShown, TargetNotFound, Unseen, did_you_mean
-from patchcore.objects.modules import StubSpec, found_spec, namespace, submodule_names
+from patchcore.objects.modules import StubSpec, found_spec, namespace_of, submodule_names
 
 __all__ = ["Definition", "ForeignDefinition", "Sources", "reading_once"]
 
@@ -398,7 +398,7 @@ def _read(name: str) -> Optional[_Module]:
 
 def _spec(name: str) -> Any:
     module = sys.modules.get(name)
-    spec = (namespace(module) or {}).get("__spec__") if module is not None else None
+    spec = (namespace_of(module) or {}).get("__spec__") if module is not None else None
     if spec is None:  # not imported, or the module has put another object in its place
         spec = found_spec(name)
     return None if isinstance(spec, StubSpec) else spec

@@ -30,7 +30,7 @@ from patchcore.engine.application import Application
 from patchcore.engine.engine import ENGINE
 from patchcore.engine.journal import Layer, Record
 from patchcore.errors import DeclarationError, PluginError, describe_error
-from patchcore.objects.binding import has_identity, reference, wrapped_callable
+from patchcore.objects.binding import has_identity, held_value, wrapped_callable
 from patchcore.objects.extensions import using
 from patchcore.objects.modules import module_file
 from patchcore.patcher import Patcher
@@ -128,8 +128,8 @@ class Explainer:
         )
 
     def _unpatched(self, target: Target, slot: Slot, changes: tuple[ChangeExplanation, ...]) -> TargetExplanation:
-        value = reference(slot.lookup())
-        still = next((r for r in ENGINE.journal if has_identity(value) and reference(r.original) is value), None)
+        value = held_value(slot.lookup())
+        still = next((r for r in ENGINE.journal if has_identity(value) and held_value(r.original) is value), None)
         return TargetExplanation(
             str(target),
             holds=None if still is None else still.slot.name,
@@ -172,7 +172,7 @@ class Explainer:
         if layer.owner is None:
             return LayerRecord(None, "", "", None, None, place_in_source(layer.product))
         change: Change = layer.change
-        source = wrapped_callable(reference(layer.product if change.by_hand else resolve(change.source)))
+        source = wrapped_callable(held_value(layer.product if change.by_hand else resolve(change.source)))
         diff = difference(original, source) if self._diff and (change.by_hand or change.replaces) else ""
         return _layer_of(layer.owner, change, place_in_source(source), change.predicate, diff)
 
@@ -182,7 +182,7 @@ class Explainer:
         place = (
             Place(str(source))
             if type(source) is Target
-            else place_in_source(wrapped_callable(reference(resolve(source))))
+            else place_in_source(wrapped_callable(held_value(resolve(source))))
         )
         return _layer_of(self._plan[made.patch.name], made.change, place, predicate)
 

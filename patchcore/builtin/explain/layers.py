@@ -15,7 +15,7 @@ from patchcore.builtin.explain.places import Place, place_of
 from patchcore.declare.target import Item, Target
 from patchcore.engine.engine import ENGINE
 from patchcore.engine.journal import Layer, Record
-from patchcore.objects.modules import class_namespace, is_class, namespace
+from patchcore.objects.modules import class_namespace, is_class, namespace_of
 from patchcore.planning.provenance import Provenance
 
 __all__ = ["LayerRecord", "TargetRecord", "describe_layers", "patches_behind"]
@@ -102,7 +102,7 @@ def _place_of_target(target: Target, product: Any) -> Place:
     """Return where the object at a target is written, without running code of others; else that of ``product``."""
     found: Any = sys.modules.get(target.pin().module)
     for step in target.pin().path:
-        space = class_namespace(found) if is_class(found) else namespace(found) or {}
+        space = class_namespace(found) if is_class(found) else namespace_of(found) or {}
         if isinstance(step, Item) or step not in space:
             return Place(str(target))
         found = space[step]

@@ -17,7 +17,7 @@ from types import (
 from typing import Any, NamedTuple, Optional
 
 from patchcore.objects.binding import wrapped_callable
-from patchcore.objects.modules import ABSENT, class_namespace, is_class, namespace
+from patchcore.objects.modules import ABSENT, class_namespace, is_class, namespace_of
 
 __all__ = ["Place", "difference", "place_in_source", "place_of"]
 
@@ -61,7 +61,7 @@ def place_of(obj: Any) -> Place:
 def _written(obj: Any) -> Place:
     kind = type(obj)  # isinstance would read the __class__ of a proxy
     if issubclass(kind, ModuleType):
-        return Place(f"module {obj.__name__}", _text((namespace(obj) or {}).get("__file__")))
+        return Place(f"module {obj.__name__}", _text((namespace_of(obj) or {}).get("__file__")))
     if kind is FunctionType:
         code: CodeType = obj.__code__
         return Place(f"{obj.__module__}:{obj.__qualname__}", code.co_filename, code.co_firstlineno)
@@ -69,7 +69,7 @@ def _written(obj: Any) -> Place:
         own = class_namespace(obj)
         module = _text(own.get("__module__")) or "builtins"
         line = own.get("__firstlineno__")  # since Python 3.13
-        file = _text((namespace(sys.modules.get(module)) or {}).get("__file__"))
+        file = _text((namespace_of(sys.modules.get(module)) or {}).get("__file__"))
         return Place(f"{module}:{type.__dict__['__qualname__'].__get__(obj)}", file, line if file else None)
     if kind is BuiltinFunctionType:
         return Place(f"{obj.__module__ or 'builtins'}:{obj.__qualname__}")

@@ -25,7 +25,7 @@ from contextvars import Context
 from types import FunctionType, MemberDescriptorType
 from typing import Any, Callable, NamedTuple, Optional
 
-from patchcore.objects.modules import class_namespace, is_class, loaded_modules, mro, namespace, qualified_name
+from patchcore.objects.modules import class_namespace, is_class, loaded_modules, mro, namespace_of, qualified_name
 from patchcore.stdlib import OWN
 
 __all__ = ["Unreachable", "find_unreachable"]
@@ -90,7 +90,7 @@ class _Search:
         self._via: dict[int, int] = {}  # the holder through which a node has its name
         self._direct: dict[tuple[int, int], None] = {}  # (holder, wanted)
         self._more: collections.Counter[tuple[int, str]] = collections.Counter()
-        names = {name: namespace(module) for name, module in loaded_modules().items() if not _is_patchcore(name)}
+        names = {name: namespace_of(module) for name, module in loaded_modules().items() if not _is_patchcore(name)}
         self._modules: dict[int, str] = {}
         for name, space in names.items():
             if space is not None:
@@ -312,7 +312,7 @@ class _Search:
         if qualified_name(kind) == ("_abc", "_abc_data"):
             return not self._is_registry(parent, child)
         if kind is _CACHE:
-            cached = (namespace(parent) or {}).get("__wrapped__")
+            cached = (namespace_of(parent) or {}).get("__wrapped__")
             if type(cached) is FunctionType and cached.__globals__.get("__name__") in _CACHING:
                 return True
             return type(child) is tuple and id(child) not in _results(parent)
@@ -498,7 +498,7 @@ def _parts(node: Any, below: Sequence[Any]) -> Iterator[_Part]:
     is_python = "." in name
     label = "module attribute" if issubclass(kind, types.ModuleType) else "instance attribute" if is_python else name
     if kind is not FunctionType and not issubclass(kind, type):
-        for key, value in list((namespace(node) or {}).items()):
+        for key, value in list((namespace_of(node) or {}).items()):
             yield _part(label, value, f".{key}" if type(key) is str else f".__dict__[{text_of(key)}]")
     for klass in mro(kind) if not issubclass(kind, type) and kind is not FunctionType else ():
         for key, member in list(class_namespace(klass).items()):
@@ -529,7 +529,7 @@ def _function_parts(function: FunctionType) -> Iterator[_Part]:
     if sys.version_info < (3, 14):
         for key, value in list(function.__annotations__.items()):
             yield _part("annotation", value, f"{source}, annotation {text_of(key)}", source)
-    for key, value in list((namespace(function) or {}).items()):
+    for key, value in list((namespace_of(function) or {}).items()):
         yield _part("function attribute", value, f".{key}" if type(key) is str else f".__dict__[{text_of(key)}]")
     for key, value in list(function.__globals__.items()):
         yield _part("global", value, f"{source}, global {text_of(key)}")
@@ -558,7 +558,7 @@ def _place(node: Any, *, certain: bool = False) -> str:
         return f"{module}:{qualname}" if qualname else f"<{_class_name(node) if is_class(node) else 'function'}>"
     value: Any = sys.modules.get(module)
     for name in qualname.split("."):
-        space = class_namespace(value) if is_class(value) else namespace(value) or {}
+        space = class_namespace(value) if is_class(value) else namespace_of(value) or {}
         value = space.get(name)
         if type(value) in (staticmethod, classmethod):
             value = value.__func__
@@ -583,7 +583,7 @@ def _dicts_in(objects: Iterable[Any]) -> Iterator[dict[Any, Any]]:
 
 def _signals() -> Iterator[tuple[str, Any]]:
     """Return the handlers of signals, which C code holds."""
-    for name, number in list(namespace(signal).items()):  # type: ignore[union-attr]
+    for name, number in list(namespace_of(signal).items()):  # type: ignore[union-attr]
         if name.startswith("SIG") and not name.startswith("SIG_"):
             yield name, _signal.getsignal(number)
 
@@ -592,7 +592,7 @@ def _results(cache: Any) -> set[int]:
     """Return the ``id`` of each value in the dicts of an ``lru_cache``: its results, which its next calls return."""
     found: set[int] = set()
     for held in gc.get_referents(cache):
-        if type(held) is dict and held is not namespace(cache):
+        if type(held) is dict and held is not namespace_of(cache):
             found.update(map(id, dict.values(held)))
     return found
 

@@ -11,7 +11,7 @@ from patchcore.declare.declaration import as_mapping
 from patchcore.declare.slots import NamespaceSlot, Slot
 from patchcore.declare.target import Target
 from patchcore.errors import DeclarationError
-from patchcore.objects.modules import ABSENT, namespace
+from patchcore.objects.modules import ABSENT, namespace_of
 
 __all__ = ["InjectImport", "ReplaceImport", "StubImport", "WhileImporting"]
 
@@ -198,7 +198,7 @@ class InjectImport(SlotChange):
         return resolve(self.injected)
 
     def companions(self, module: Any) -> Sequence[tuple[Slot, Callable[[Any, Slot], Any]]]:
-        exported = (namespace(module) or {}).get("__all__")
+        exported = (namespace_of(module) or {}).get("__all__")
         if not isinstance(exported, (list, tuple)) or self.target.path[-1] in exported:
             return ()
         return ((NamespaceSlot(module, "__all__", f"{self.target.module}:__all__"), self._extend),)

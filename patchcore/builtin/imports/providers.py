@@ -15,7 +15,7 @@ from patchcore.declare.target import Item, Target
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.journal import Layer, Record
 from patchcore.errors import TargetError
-from patchcore.objects.modules import ABSENT, executed_module, namespace
+from patchcore.objects.modules import ABSENT, executed_module, namespace_of
 
 if TYPE_CHECKING:
     from patchcore.engine.engine import Engine
@@ -61,7 +61,7 @@ class Ledger:
     def _bind_in_package(self, record: Record, name: str, module: Any, before: Any) -> None:
         package, _, tail = name.rpartition(".")
         parent = sys.modules.get(package)
-        if not package or parent is None or namespace(parent) is None or module is ABSENT:
+        if not package or parent is None or namespace_of(parent) is None or module is ABSENT:
             return
         slot = NamespaceSlot(parent, tail, f"{package}:{tail}")
         held = slot.read()
@@ -87,7 +87,7 @@ class ProviderLoader:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        spec: Any = (namespace(module) or {})["__spec__"]
+        spec: Any = (namespace_of(module) or {})["__spec__"]
         self.provider.execute(spec.name, module)
 
 
@@ -95,5 +95,5 @@ def refuse_parent_that_cannot_have(name: str) -> None:
     """Raise when the module around module ``name`` is imported and is no package."""
     package = name.rpartition(".")[0]
     parent = executed_module(package) if package else None
-    if parent is not None and "__path__" not in (namespace(parent) or {}):
+    if parent is not None and "__path__" not in (namespace_of(parent) or {}):
         raise TargetError(f"{package} is a module, not a package: nothing can be imported as {name}")

@@ -28,14 +28,14 @@ from patchcore.errors import CONTAINED, TargetError, TargetNotFound, did_you_mea
 from patchcore.objects.binding import has_identity
 from patchcore.objects.modules import (
     ABSENT,
+    dotted_prefixes,
     find_module,
     is_initializing,
     is_lazy,
-    lineage,
     loaded_modules,
     missing_ancestor,
     module_file,
-    namespace,
+    namespace_of,
     search_path,
     submodule_names,
 )
@@ -137,7 +137,9 @@ class _Replacement:
         some = None
         if before_it is not None:
             names = [n for n in set(sys.modules) - before_it if type(n) is str]
-            some = {n: sys.modules[n] for n in (*names, *lineage(self._counterpart(name) or "")) if n in sys.modules}
+            some = {
+                n: sys.modules[n] for n in (*names, *dotted_prefixes(self._counterpart(name) or "")) if n in sys.modules
+            }
         self._engine.rebinder.see_homes([other], some, tables=self._tables)
         with self._engine.journal.lock:
             sys.modules[name] = other
@@ -181,7 +183,7 @@ class _Replacement:
 
     def _is_placeholder(self, module: Any) -> bool:
         """Return whether another thread imports ``module`` through this object, and is about to exchange it."""
-        spec = (namespace(module) or {}).get("__spec__")
+        spec = (namespace_of(module) or {}).get("__spec__")
         loader: Any = spec.loader if type(spec) is ModuleSpec else None
         return type(loader) is ProviderLoader and loader.provider is self
 
@@ -288,7 +290,7 @@ def _shared_exports(name: str, old: Optional[ModuleType], other: ModuleType) -> 
 
     Only objects that are defined in ``old`` or below it: other modules may have imported all else from its own home.
     """
-    mine, theirs = namespace(old) or {}, namespace(other) or {}
+    mine, theirs = namespace_of(old) or {}, namespace_of(other) or {}
     for key, value in list(mine.items()):
         if key.startswith("__") or key not in theirs or theirs[key] is value:
             continue

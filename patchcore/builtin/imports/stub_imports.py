@@ -19,7 +19,7 @@ from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.context import WriteContext, Writer
 from patchcore.engine.importing import AskOthers
-from patchcore.objects.modules import ABSENT, StubSpec, find_module, found_spec, loaded_modules, namespace
+from patchcore.objects.modules import ABSENT, StubSpec, find_module, found_spec, loaded_modules, namespace_of
 from patchcore.report import APPLIED, SKIPPED
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _not_found(name: str) -> ModuleNotFoundError:
 
 def _whereabouts(name: str) -> str:
     module = sys.modules.get(name)
-    spec = found_spec(name) if module is None else (namespace(module) or {}).get("__spec__")
+    spec = found_spec(name) if module is None else (namespace_of(module) or {}).get("__spec__")
     if spec is None:
         return "in sys.modules"
     return spec.origin or f"a folder without __init__.py: {', '.join(spec.submodule_search_locations or ())}"

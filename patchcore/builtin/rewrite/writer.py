@@ -28,7 +28,7 @@ from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.context import WriteContext, Writer
 from patchcore.engine.importing import compiles_as_python_does
 from patchcore.errors import DeclarationError, describe_error
-from patchcore.objects.modules import is_initializing, loaded_modules, namespace
+from patchcore.objects.modules import is_initializing, loaded_modules, namespace_of
 from patchcore.objects.printable import counted
 from patchcore.report import APPLIED
 
@@ -145,7 +145,7 @@ class Rewriter:
         for path, file in self._files.items():
             edited = [code for code in file.places if code not in file.originals]
             if not any((path, code) in running for code in edited):
-                space = namespace(sys.modules.get(file.module)) or {}
+                space = namespace_of(sys.modules.get(file.module)) or {}
                 for name in file.names:
                     space.pop(name, None)
         self._files = {}
@@ -410,7 +410,7 @@ def _names(edited: Edited) -> Mapping[str, Any]:
 
 
 def _loader_of(module: ModuleType) -> Optional[SourceFileLoader]:
-    loader: Any = (namespace(module) or {}).get("__loader__")
+    loader: Any = (namespace_of(module) or {}).get("__loader__")
     return loader if compiles_as_python_does(loader) else None
 
 
@@ -435,7 +435,7 @@ def _functions(modules: set[str]) -> Iterator[FunctionType]:
     """Yield every function of the process; first those of ``modules`` that ``gc.freeze()`` hides."""
     if gc.get_freeze_count():  # gc.freeze() hides earlier objects from gc.get_objects()
         for name in modules:
-            yield from _functions_in(namespace(sys.modules.get(name)) or {}, set())
+            yield from _functions_in(namespace_of(sys.modules.get(name)) or {}, set())
     for found in gc.get_objects():
         if type(found) is FunctionType:
             yield found

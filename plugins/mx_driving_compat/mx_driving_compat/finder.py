@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Optional
 
 from patchcore import SettingsError
-from patchcore.plugin import StubSpec, ask_finders, namespace
+from patchcore.plugin import StubSpec, ask_finders, namespace_of
 
 if TYPE_CHECKING:
     from mx_driving_compat.predefined.transfer import Transfer
@@ -72,7 +72,7 @@ class PublicNames:
             for name, module in finder.loaded.items():
                 if sys.modules.get(name) is module:
                     del sys.modules[name]
-        package = namespace(sys.modules.get(PACKAGE)) or {}
+        package = namespace_of(sys.modules.get(PACKAGE)) or {}
         if getattr(package.get("patcher"), "__name__", None) == OURS:
             del package["patcher"]
 

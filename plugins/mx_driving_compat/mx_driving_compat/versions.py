@@ -12,7 +12,7 @@ import sys
 from types import FunctionType
 from typing import Any, Optional
 
-from patchcore.plugin import find_module, namespace, version_of, version_of_provider
+from patchcore.plugin import find_module, namespace_of, version_of, version_of_provider
 
 __all__ = ["check_version", "get_version", "is_mmcv_v1x", "is_mmcv_v2x", "mmcv_version"]
 
@@ -133,7 +133,7 @@ def _told_by_package(package: str) -> Optional[str]:
             return None
     # mmcv.version still has what mmcv.__version__ was before somebody overwrote it
     for name, keys in ((f"{root}.version", ("__version__",)), (root, ("__version__", "version", "VERSION"))):
-        members = namespace(sys.modules.get(name)) or {}
+        members = namespace_of(sys.modules.get(name)) or {}
         for key in keys:
             version = _as_text(members.get(key))
             if version is not None:

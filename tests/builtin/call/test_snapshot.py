@@ -10,7 +10,7 @@ import pytest
 
 import patchcore
 from patchcore.builtin.call.snapshot import Snapshot
-from patchcore.objects.modules import namespace
+from patchcore.objects.modules import namespace_of
 
 pytestmark = pytest.mark.usefixtures("registries")
 
@@ -111,7 +111,7 @@ def state(*modules: Any) -> list[Any]:
                 spaces += (dict(vars(value)), *(dict(vars(v)) for v in vars(value).values() if isinstance(v, type)))
             if isinstance(value, dict) and value is not vars(module)["__builtins__"]:
                 spaces.append(dict(value))
-            table = (namespace(value) or {}).get("_module_dict")
+            table = (namespace_of(value) or {}).get("_module_dict")
             if table is not None:
                 spaces.append(dict(table))
     return spaces

@@ -12,5 +12,5 @@ def test_a_quote_that_is_not_closed_is_an_error_with_the_lines_that_mend_it(vari
     with pytest.raises(CompilerError) as caught:
         find_compiler({variable: "'/opt/my tools/g++ -O2", "PATH": "/bin"}, variable=variable)
     message = str(caught.value)
-    assert message.startswith(f"{variable} is \"'/opt/my tools/g++ -O2\", which is no command: No closing quotation.")
+    assert message.startswith(f'{variable} is "\'/opt/my tools/g++ -O2", which is no command: No closing quotation.')
     assert f"unset {variable}" in message

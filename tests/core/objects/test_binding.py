@@ -11,7 +11,14 @@ from typing import Any, Callable
 import pytest
 
 from patchcore.errors import DeclarationError
-from patchcore.objects.binding import bind_like, copy_metadata, dispatch, has_identity, reference, wrap_raw
+from patchcore.objects.binding import (
+    bind_like,
+    copy_metadata,
+    has_identity,
+    held_value,
+    make_dispatcher,
+    wrap_raw,
+)
 from patchcore.objects.generated import signature_of
 
 
@@ -148,7 +155,7 @@ def test_names_documentation_and_public_attributes_are_copied_and_private_ones_a
     original.public = 1
     original._torchdynamo_disable = True
     original._torchdynamo_orig_callable = len
-    for made in (wrap_raw(original, note, in_class=False), dispatch(original, original, bool, in_class=False)):
+    for made in (wrap_raw(original, note, in_class=False), make_dispatcher(original, original, bool, in_class=False)):
         assert (made.__module__, made.__name__, made.__qualname__, made.__doc__) == (
             original.__module__,
             original.__name__,
@@ -195,9 +202,9 @@ def test_values_that_python_shares_are_not_followed_by_identity(value: Any) -> N
 
 
 def test_a_name_bound_by_value_to_a_static_method_holds_the_function() -> None:
-    assert reference(vars(Owner)["static"]) is Owner.static
-    assert reference(vars(Owner)["klass"]) is vars(Owner)["klass"]
-    assert reference(3) == 3
+    assert held_value(vars(Owner)["static"]) is Owner.static
+    assert held_value(vars(Owner)["klass"]) is vars(Owner)["klass"]
+    assert held_value(3) == 3
 
 
 # --- pickling -------------------------------------------------------------------------------------------------------
@@ -236,7 +243,7 @@ def test_a_patched_function_is_pickled_by_reference(make_package, monkeypatch: p
     assert pickle.loads(pickle.dumps(plugin.heavier.function)) is plugin.heavier.function
     for made in (
         wrap_raw(shop.tax, note, in_class=False),
-        dispatch(shop.tax, shop.tax, lambda x, rate=2: True, in_class=False),
+        make_dispatcher(shop.tax, shop.tax, lambda x, rate=2: True, in_class=False),
     ):
         monkeypatch.setattr(shop, "tax", made)
         assert pickle.loads(pickle.dumps(shop.tax)) is made

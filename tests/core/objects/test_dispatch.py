@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchcore.errors import DeclarationError
-from patchcore.objects.binding import dispatch, dispatched_body
+from patchcore.objects.binding import dispatched_body, make_dispatcher
 from patchcore.objects.bodies import body_of
 
 DEFAULT = object()
@@ -95,7 +95,7 @@ def taken(function: Any, result: Any) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("original", list(dict.fromkeys(call[0] for call in CALLS)))
 def test_a_dispatcher_has_the_parameters_and_the_very_defaults_of_the_original(original: Any) -> None:
-    made = dispatch(original, taken(original, "new"), taken(original, True), in_class=False)
+    made = make_dispatcher(original, taken(original, "new"), taken(original, True), in_class=False)
     assert made.__code__.co_filename == f"<patchcore dispatcher for {original.__module__}:{original.__qualname__}>"
     del made.__wrapped__  # the signature of the dispatcher itself
     assert inspect.signature(made) == inspect.signature(original)
@@ -109,7 +109,7 @@ def test_a_dispatcher_has_the_parameters_and_the_very_defaults_of_the_original(o
 @pytest.mark.parametrize(("original", "args", "kwargs"), CALLS)
 def test_only_the_predicate_decides(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     answer: list[Any] = [True]
-    made = dispatch(original, taken(original, "new"), taken(original, lambda a, k: answer[0]), in_class=False)
+    made = make_dispatcher(original, taken(original, "new"), taken(original, lambda a, k: answer[0]), in_class=False)
     assert made(*args, **kwargs) == "new"
     answer[0] = False
     assert made(*args, **kwargs) == original(*args, **kwargs)
@@ -129,7 +129,7 @@ def test_predicate_and_replacement_get_the_bound_arguments(
         seen.append(bound.arguments)
         return True
 
-    dispatch(original, taken(original, record), taken(original, record), in_class=False)(*args, **kwargs)
+    make_dispatcher(original, taken(original, record), taken(original, record), in_class=False)(*args, **kwargs)
     expected = inspect.signature(original).bind(*args, **kwargs)
     expected.apply_defaults()
     assert seen == [expected.arguments, expected.arguments]
@@ -147,7 +147,7 @@ def test_an_exception_of_the_replacement_reaches_the_caller_and_the_original_is_
         raise RuntimeError("kernel failed")
 
     raw = original if generated else functools.partial(original)
-    made = dispatch(raw, replacement, lambda x: True, in_class=False)
+    made = make_dispatcher(raw, replacement, lambda x: True, in_class=False)
     assert (made.__code__.co_varnames == ("x",)) is generated
     with pytest.raises(RuntimeError, match="kernel failed"):
         made(1)
@@ -158,7 +158,7 @@ def test_an_exception_of_the_replacement_reaches_the_caller_and_the_original_is_
 def test_an_exception_of_the_predicate_reaches_the_caller_and_nothing_is_called(generated: bool) -> None:
     called: list[int] = []
     raw = (lambda x: called.append(x)) if generated else functools.partial(called.append)
-    made = dispatch(raw, lambda x: called.append(x), lambda x: 1 / 0, in_class=False)
+    made = make_dispatcher(raw, lambda x: called.append(x), lambda x: 1 / 0, in_class=False)
     with pytest.raises(ZeroDivisionError):
         made(1)
     assert called == []
@@ -173,7 +173,7 @@ def test_a_replacement_that_takes_less_gets_just_what_the_caller_gave() -> None:
     def original(x, im2col_step=32):
         return "original", x, im2col_step
 
-    made = dispatch(original, lambda x: ("new", x), lambda x, **kwargs: True, in_class=False)
+    made = make_dispatcher(original, lambda x: ("new", x), lambda x, **kwargs: True, in_class=False)
     assert made(1) == ("new", 1)
     assert inspect.signature(made) == inspect.signature(original)
     with pytest.raises(TypeError):
@@ -181,13 +181,13 @@ def test_a_replacement_that_takes_less_gets_just_what_the_caller_gave() -> None:
 
 
 def test_a_predicate_that_takes_less_gets_just_what_the_caller_gave() -> None:
-    made = dispatch(defaults, defaults, lambda a: True, in_class=False)
+    made = make_dispatcher(defaults, defaults, lambda a: True, in_class=False)
     assert made(1)[1] == 1
 
 
 @pytest.mark.parametrize("original", [divmod, Instance(), functools.partial(divmod)])
 def test_what_is_no_python_function_is_dispatched_too(original: Any) -> None:
-    made = dispatch(original, lambda a, b: "new", lambda a, b: a == 1, in_class=False)
+    made = make_dispatcher(original, lambda a, b: "new", lambda a, b: a == 1, in_class=False)
     assert made(1, 2) == "new"
     assert made(7, 2) == original(7, 2)
 
@@ -196,7 +196,7 @@ def test_a_parameter_with_a_name_of_the_dispatcher_is_not_overlooked() -> None:
     def original(_pc_predicate, b):
         return _pc_predicate, b
 
-    made = dispatch(original, lambda x, y: "new", lambda x, y: x == "yes", in_class=False)
+    made = make_dispatcher(original, lambda x, y: "new", lambda x, y: x == "yes", in_class=False)
     assert made("yes", 2) == "new"
     assert made("no", 2) == ("no", 2)
 
@@ -204,7 +204,7 @@ def test_a_parameter_with_a_name_of_the_dispatcher_is_not_overlooked() -> None:
 def test_parameters_that_no_source_can_have_are_dispatched_too() -> None:
     code = plain.__code__.replace(co_varnames=("class", "b"))
     original = types.FunctionType(code, globals(), "odd")
-    made = dispatch(original, lambda x, y: "new", lambda x, y: x == 1, in_class=False)
+    made = make_dispatcher(original, lambda x, y: "new", lambda x, y: x == 1, in_class=False)
     assert (made(1, 2), made(3, 4)) == ("new", ("original", 3, 4))
 
 
@@ -213,13 +213,13 @@ def test_a_signature_that_lies_does_not_lead_the_dispatcher_astray() -> None:
         return "original", a, b
 
     original.__signature__ = inspect.Signature()
-    made = dispatch(original, lambda a, b=1: ("new", a, b), lambda a, b=1: b == 2, in_class=False)
+    made = make_dispatcher(original, lambda a, b=1: ("new", a, b), lambda a, b=1: b == 2, in_class=False)
     assert made(1) == ("original", 1, 1)
     assert made(1, b=2) == ("new", 1, 2)
 
 
 def test_the_source_of_a_generated_dispatcher_is_shown_in_tracebacks_and_by_inspect() -> None:
-    made = dispatch(plain, plain, lambda a, b: 1 / 0, in_class=False)
+    made = make_dispatcher(plain, plain, lambda a, b: 1 / 0, in_class=False)
     try:
         made(1, 2)
     except ZeroDivisionError:
@@ -239,7 +239,7 @@ def test_the_source_of_a_generated_dispatcher_is_shown_in_tracebacks_and_by_insp
 )
 def test_what_cannot_be_dispatched_says_so(raw: Any, replacement: Any, message: str) -> None:
     with pytest.raises(DeclarationError, match=message):
-        dispatch(raw, replacement, lambda *args: True, in_class=False)
+        make_dispatcher(raw, replacement, lambda *args: True, in_class=False)
 
 
 @st.composite
@@ -287,5 +287,5 @@ def test_each_function_gets_what_a_plain_call_would_give_it(
         owner = body_of(original)
         made: Any = dispatched_body(original, owner.original, replacement, when, owner, in_class=False)
     else:
-        made = dispatch(original, replacement, when, in_class=False)
+        made = make_dispatcher(original, replacement, when, in_class=False)
     assert called(original) == "TypeError" or "TypeError" in expected or [called(made), *got] == expected[::-1]

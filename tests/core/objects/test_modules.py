@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from patchcore.objects import modules
-from patchcore.objects.modules import ABSENT, find_module, missing_ancestor, namespace
+from patchcore.objects.modules import ABSENT, find_module, missing_ancestor, namespace_of
 
 BOOM = "raise AssertionError('this module must not be imported')"
 
@@ -112,7 +112,7 @@ def test_a_lazy_module_is_looked_at_without_waking_it(make_package) -> None:
     assert modules.is_initializing(module)
     assert not modules.is_class(module)
     assert modules.executed_module("sleepy") is None
-    assert "__spec__" in (namespace(module) or {})
+    assert "__spec__" in (namespace_of(module) or {})
     assert find_module("sleepy")
     assert modules.is_lazy(module)
 
@@ -138,14 +138,14 @@ def test_a_namespace_is_what_can_be_written() -> None:
         __slots__ = ()
 
     module = ModuleType("m")
-    assert namespace(module) is module.__dict__
-    assert namespace(Slotted()) is None
-    assert namespace(Slotted) is None  # a class shows a read-only view
-    assert namespace(3) is None
+    assert namespace_of(module) is module.__dict__
+    assert namespace_of(Slotted()) is None
+    assert namespace_of(Slotted) is None  # a class shows a read-only view
+    assert namespace_of(3) is None
 
 
 def test_a_proxy_is_not_made_to_raise() -> None:
-    assert namespace(Proxy()) is None
+    assert namespace_of(Proxy()) is None
     assert not modules.is_class(Proxy())
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Optional, Union
 from mx_driving_compat.patches.application import Run, Unit
 from mx_driving_compat.patches.paths import is_stub
 from patchcore import DeclarationError, InjectImport, Literal, Patch, ReplaceImport, StubImport
-from patchcore.plugin import APPLIED, Change, describe_error, find_module, lineage, missing_ancestor
+from patchcore.plugin import APPLIED, Change, describe_error, dotted_prefixes, find_module, missing_ancestor
 
 __all__ = ["ImportControl", "Replacement"]
 
@@ -177,7 +177,7 @@ class ImportControl:
 
 def _load(name: str) -> None:
     """Import a replaced module, unless that would import a real package around it."""
-    *packages, _ = lineage(name)
+    *packages, _ = dotted_prefixes(name)
     if not any(find_module(package) and package not in sys.modules for package in packages):
         with contextlib.suppress(ImportError):  # another finder failed; the import in the program will report it
             importlib.import_module(name)

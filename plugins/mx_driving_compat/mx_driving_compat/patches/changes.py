@@ -26,10 +26,10 @@ from patchcore.plugin import (
     copy_metadata,
     describe_error,
     did_you_mean,
-    dispatch,
+    held_value,
     is_class,
     is_initializing,
-    reference,
+    make_dispatcher,
     resolve,
     wrapped_callable,
 )
@@ -142,7 +142,7 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
         except (ImportError, TargetNotFound) as error:
             return Skip(f"replacement not found: {describe_error(error)}")
         if self.replacement_wrapper is not None:
-            replacement = _call("replacement_wrapper", self.replacement_wrapper, reference(replacement))
+            replacement = _call("replacement_wrapper", self.replacement_wrapper, held_value(replacement))
         in_class = isinstance(slot, ClassSlot)
         if self.runtime_check is not None and callable(wrapped_callable(below)):
             return _choose(below, replacement, guarded(self.runtime_check, slot.name), in_class, self.counter)
@@ -234,7 +234,7 @@ def _choose(
     if not callable(wrapped_callable(replacement)):
         return bind_like(below, replacement, in_class=in_class)
     if not is_class(below):
-        return dispatch(below, replacement, decides, in_class=in_class, counter=counter)
+        return make_dispatcher(below, replacement, decides, in_class=in_class, counter=counter)
 
     def choose(*args: Any, **kwargs: Any) -> Any:  # as in mx_driving.patcher, a function replaces the class
         return (replacement if decides(*args, **kwargs) else below)(*args, **kwargs)

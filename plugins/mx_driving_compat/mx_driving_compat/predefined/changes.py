@@ -20,7 +20,7 @@ from mx_driving_compat.patches.paths import Libraries, dotted, import_module, is
 from mx_driving_compat.predefined import catalogue
 from patchcore import DeclarationError, Skip, Target, TargetNotFound
 from patchcore import Patch as CorePatch
-from patchcore.plugin import ABSENT, APPLIED, Candidate, Change, Environment, lineage, resolve
+from patchcore.plugin import ABSENT, APPLIED, Candidate, Change, Environment, dotted_prefixes, resolve
 
 __all__ = ["PluginChange", "Predefined", "apply_units", "units_of"]
 
@@ -250,7 +250,7 @@ def _in_stub(patch: CorePatch, chosen: Sequence[Change], members: list[PluginCha
     packages = [
         FillStub(Target(package, fill.target.path), fill.change)
         for fill in fills
-        for package in lineage(fill.target.module)
+        for package in dotted_prefixes(fill.target.module)
         if package != fill.target.module
     ]
     modules = dict.fromkeys(fill.target.module for fill in (*fills, *packages))

@@ -6,7 +6,7 @@ import importlib
 from typing import Any, Callable, Union
 
 import patchcore as pc
-from patchcore.plugin import ABSENT, ClassSlot, Slot, SlotChange, bind_like, reference
+from patchcore.plugin import ABSENT, ClassSlot, Slot, SlotChange, bind_like, held_value
 
 __all__ = ["Adapt", "Answer", "Count", "Counterpart", "Extend"]
 
@@ -53,7 +53,7 @@ class Adapt(_NpuChange):
         if below is ABSENT and not self.create:
             return pc.Skip(f"this version of torch has no {slot.name}")
         importlib.import_module("torch_npu")
-        made = self.make(None if below is ABSENT else reference(slot.as_own(below)))
+        made = self.make(None if below is ABSENT else held_value(slot.as_own(below)))
         if isinstance(made, pc.Skip):
             return made
         return bind_like(below, made, in_class=isinstance(slot, ClassSlot))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import patchcore as pc
 from patchcore import Plan
-from patchcore.plugin import counted, find_module, namespace
+from patchcore.plugin import counted, find_module, namespace_of
 from torch_npu_patches.transfer_to_npu import audit
 from torch_npu_patches.transfer_to_npu.devices import NPU
 from torch_npu_patches.transfer_to_npu.groups import PREFIX, SWITCH
@@ -94,7 +94,7 @@ def vendor_adapter() -> str:
 
     The emulator's module of that name applies the patches of this package, which count what they do.
     """
-    space = namespace(sys.modules.get(_VENDOR)) or {}
+    space = namespace_of(sys.modules.get(_VENDOR)) or {}
     if not space or str(space.get("__name__", "")) != _VENDOR:
         return ""
     return f"the program imports {_VENDOR}, which moves CUDA too: calls that it moves are not counted"
@@ -136,8 +136,8 @@ def _lines(sites: Iterable[audit.Site]) -> set[tuple[str, int]]:
 
 def _npu_was_used() -> bool:
     """Return True if something has run on an NPU: torch_npu notes that before the first operator."""
-    space = namespace(sys.modules.get("torch_npu.npu")) or {}
-    ours = namespace(sys.modules.get("npu_emulator.torch_npu.npu._initialization")) or {}
+    space = namespace_of(sys.modules.get("torch_npu.npu")) or {}
+    ours = namespace_of(sys.modules.get("npu_emulator.torch_npu.npu._initialization")) or {}
     return bool(space.get("_initialized") or ours.get("_initialized"))
 
 

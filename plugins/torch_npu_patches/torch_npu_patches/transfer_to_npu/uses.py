@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from patchcore.plugin import namespace, parse_source
+from patchcore.plugin import namespace_of, parse_source
 from torch_npu_patches.transfer_to_npu.audit import is_installed
 from torch_npu_patches.transfer_to_npu.namespace import without_counterpart
 
@@ -50,7 +50,7 @@ def uses_without_counterpart() -> list[Use]:
 
 def _own_file(module: object) -> str:
     """Return the source of a module of the program; empty for other modules."""
-    space = namespace(module) or {}  # a lazily loaded module stays unloaded
+    space = namespace_of(module) or {}  # a lazily loaded module stays unloaded
     # CPython deletes __file__ of __main__ before functions of atexit run; the loader stays
     file = space.get("__file__") or getattr(space.get("__loader__"), "path", None)
     if not isinstance(file, str) or not file.endswith(".py"):
