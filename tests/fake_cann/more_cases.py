@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Optional
 
 import torch
 from torch.nn import functional as F
@@ -142,6 +142,123 @@ def foreach(name: str, *rest: Any) -> Callable[..., Any]:
     return lambda *given: function(*(list(given[i : i + 2]) for i in range(0, len(given), 2)), *rest)
 
 
+CAUSAL = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
+
+
+def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
+    """Return a tensor of the dimensions batch, heads, sequence, size in a layout."""
+    if layout == "BNSD":
+        return x
+    by_position = x.transpose(1, 2)
+    if layout == "BSND":
+        return by_position
+    together = by_position.flatten(2)
+    return together.transpose(0, 1) if layout == "SBH" else together
+
+
+def band(queries: int, keys: int, mode: int, before: int, after: int) -> torch.Tensor:
+    """Return the pairs outside of a band, which is counted from the last positions in modes 3 and 4."""
+    shift = keys - queries if mode in (3, 4) else 0
+    ahead = torch.arange(keys) - torch.arange(queries)[:, None] - shift
+    return (ahead > after) | (ahead < -before)
+
+
+def attended(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, masked: Optional[torch.Tensor], added: Optional[torch.Tensor]
+) -> torch.Tensor:
+    """Return attention by its definition, with a scale of a half, computed in float."""
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    scores = q.float() @ k.float().transpose(-2, -1)
+    scores = (scores if added is None else scores + added.float()) * 0.5
+    if masked is not None:
+        scores = scores.masked_fill(masked, float("-inf"))
+    return (scores.softmax(-1) @ v.float()).to(q.dtype)
+
+
+def attention(
+    layout: str,
+    mode: int = 0,
+    mask: Optional[torch.Tensor] = None,
+    version: str = "",
+    before: int = 2**31 - 1,
+    after: int = 2**31 - 1,
+) -> Callable[..., torch.Tensor]:
+    """Return fused attention of torch_npu on the NPU, its definition on the CPU."""
+
+    def either(qkv: list[torch.Tensor], added: Optional[torch.Tensor] = None) -> torch.Tensor:
+        q, k, v = qkv
+        limits = {1: (2**31 - 1, 2**31 - 1), 2: (2**31 - 1, 0), 3: (2**31 - 1, 0)}.get(mode, (before, after))
+        if q.device.type == "cpu":
+            masked = None
+            if mask is not None:
+                masked = band(q.shape[2], k.shape[2], mode, *limits)
+                masked = masked | mask if mode < 2 else masked
+            return laid_out(attended(q, k, v, masked, added), layout)
+        tokens = ("pre_tokens", "next_tokens") if version else ("pre_tockens", "next_tockens")
+        options = {"pse": added, "scale": 0.5, "sparse_mode": mode, **dict(zip(tokens, (before, after)))}
+        if mask is not None:
+            options["atten_mask"] = mask.npu()
+        call = getattr(torch.ops.npu, f"npu_fusion_attention{version}")
+        return call(*(laid_out(x, layout) for x in qkv), q.shape[1], layout, **options)[0]
+
+    return either
+
+
+def of_sequences(mode: int, version: str = "") -> Callable[..., torch.Tensor]:
+    """Return fused attention over two sequences, one after the other, and over each of them on the CPU."""
+    query_ends, key_ends = [3, 5], [4, 7]
+
+    def either(qkv: list[torch.Tensor]) -> torch.Tensor:
+        q, k, v = qkv
+        if q.device.type == "cpu":
+            parts = []
+            for first, last, key_first, key_last in zip([0, 3], query_ends, [0, 4], key_ends):
+                one = [x[a:b].transpose(0, 1)[None] for x, a, b in
+                       ((q, first, last), (k, key_first, key_last), (v, key_first, key_last))]  # fmt: skip
+                masked = band(last - first, key_last - key_first, mode, 99, 0) if mode else None
+                parts.append(attended(*one, masked, None)[0].transpose(0, 1))
+            return torch.cat(parts)
+        options: dict[str, Any] = {"actual_seq_qlen": query_ends, "actual_seq_kvlen": key_ends, "scale": 0.5}
+        if mode:
+            options.update(sparse_mode=mode, atten_mask=CAUSAL.npu())
+        return getattr(torch.ops.npu, f"npu_fusion_attention{version}")(q, k, v, q.shape[1], "TND", **options)[0]
+
+    return either
+
+
+def attention_with_dropout(x: torch.Tensor) -> torch.Tensor:
+    """Return whether attention drops a half, scales the rest, and sends gradients back through what it kept."""
+    q, k = (torch.zeros(1, 2, 64, 16, device=x.device, dtype=torch.float16) for _ in range(2))
+    v = torch.ones(1, 2, 64, 16, device=x.device, dtype=torch.float16, requires_grad=True)
+    if x.device.type == "cpu":
+        return torch.tensor([True, True, True])
+    out = torch.ops.npu.npu_fusion_attention(q, k, v, 2, "BNSD", keep_prob=0.5)[0]
+    out.float().sum().backward()
+    mean, spread = float(out.float().mean()), float(out.float().std())
+    return torch.tensor([abs(mean - 1) < 0.05, spread > 0.05, abs(float(v.grad.float().sum() / out.float().sum()) - 1) < 0.01])
+
+
+def small(*sizes: tuple[int, ...]) -> Callable[[torch.dtype], list[torch.Tensor]]:
+    """Return what makes a list of tensors of small numbers: gradients in half precision begin at a rounded result."""
+    return lambda dtype: [(torch.randn(*size) * 0.3).to(dtype) for size in sizes]
+
+
+QKV = [small((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 8))]
+TOKENS = [small((5, 4, 8), (7, 2, 8), (7, 2, 8))]
+SQUARE = [small((2, 4, 6, 8), (2, 4, 6, 8), (2, 4, 6, 8))]
+MASK = torch.tensor([[(i * 7 + j * 3) % 5 == 1 and j > 0 for j in range(7)] for i in range(5)])
+
+
+def sdpa(**options: Any) -> Callable[..., torch.Tensor]:
+    """Return torch's own attention with some options."""
+    return lambda qkv: F.scaled_dot_product_attention(*qkv, **options)
+
+
+def masked_sdpa(qkv: list[torch.Tensor], mask: torch.Tensor) -> torch.Tensor:
+    """Return torch's own attention with a mask."""
+    return F.scaled_dot_product_attention(*qkv, attn_mask=mask, enable_gqa=True)
+
+
 CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("foreach adam", lambda p, g: adam(p, g, foreach=True), [normal(7, 5), normal(7, 5)]),
     ("fused adam", lambda p, g: adam(p, g, fused=True), [normal(7, 5), normal(7, 5)]),
@@ -256,4 +373,18 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
         [normal(2, 3, 4, 8), normal(1, 1, 4, 8), normal(1, 1, 4, 8)],
     ),
     ("range", lambda x: x + torch.range(0, 3, device=x.device), [normal(4)]),
+    *((f"attention {layout}", attention(layout), QKV) for layout in ("BSH", "SBH", "BSND", "BNSD")),
+    *((f"attention with a mask, mode {mode}", attention("BSH", mode, MASK), QKV) for mode in (0, 1)),
+    ("attention within limits", attention("BNSD", 0, MASK, before=2, after=3), QKV),
+    *((f"attention, mode {mode}", attention("BNSD", mode, CAUSAL, before=2, after=1), QKV) for mode in (3, 4)),
+    ("attention, mode 2", attention("SBH", 2, CAUSAL), SQUARE),
+    ("attention with positions", attention("BNSD"), [*QKV, normal(2, 4, 5, 7)]),
+    ("attention v2", attention("BSND", 3, CAUSAL, "_v2"), QKV),
+    *((f"attention of sequences, mode {mode}", of_sequences(mode), TOKENS) for mode in (0, 2, 3)),
+    ("attention of sequences v2", of_sequences(3, "_v2"), TOKENS),
+    ("attention with dropout", attention_with_dropout, ONE),
+    ("sdpa", sdpa(enable_gqa=True), QKV),
+    ("sdpa, causal", sdpa(is_causal=True, scale=0.3), SQUARE),
+    ("sdpa with a mask", masked_sdpa, [*QKV, lambda dtype: ~MASK]),
+    ("sdpa with a mask that is added", masked_sdpa, [*QKV, normal(5, 7)]),
 ]

@@ -15,5 +15,9 @@ Functions indexing_functions();
 Functions arithmetic_functions();
 Functions network_functions();
 Functions fused_functions();
+Functions attention_functions();
+
+// A mask of dropout as bools: it has one bit per element, the lowest first.
+at::Tensor unpacked(const at::Tensor& mask, at::IntArrayRef sizes, int64_t first_bit = 0);
 
 }  // namespace fake_cann

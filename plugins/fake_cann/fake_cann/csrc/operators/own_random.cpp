@@ -13,7 +13,7 @@ at::Generator generator(const Call& c, int seed) {
   return at::make_generator<at::CPUGeneratorImpl>(uint64_t(c.integer(seed)) + kMix * uint64_t(c.integer(seed + 1)));
 }
 
-// Masks of dropout have one bit per element, the lowest first.
+// The reverse of `unpacked`.
 void pack(const at::Tensor& keep, const at::Tensor& mask) {
   auto bytes = mask.view({-1});
   auto flat = keep.contiguous();
@@ -22,14 +22,6 @@ void pack(const at::Tensor& keep, const at::Tensor& mask) {
   bytes.zero_();
   for (int64_t i = 0; i < flat.numel(); ++i)
     if (from[i]) to[i / 8] |= uint8_t(1 << (i % 8));
-}
-
-at::Tensor unpack(const at::Tensor& mask, at::IntArrayRef sizes) {
-  auto keep = at::empty(sizes, at::kBool);
-  auto* from = static_cast<const uint8_t*>(mask.data_ptr());
-  auto* to = keep.data_ptr<bool>();
-  for (int64_t i = 0; i < keep.numel(); ++i) to[i] = (from[i / 8] >> (i % 8)) & 1;
-  return keep;
 }
 
 at::Tensor keep_mask(at::IntArrayRef sizes, double p, const Call& c, int seed) {
@@ -41,6 +33,15 @@ at::Tensor dropped(const at::Tensor& x, const at::Tensor& keep, double p) {
 }
 
 }  // namespace
+
+at::Tensor fake_cann::unpacked(const at::Tensor& mask, at::IntArrayRef sizes, int64_t first_bit) {
+  auto keep = at::empty(sizes, at::kBool);
+  auto* from = static_cast<const uint8_t*>(mask.data_ptr());
+  auto* to = keep.data_ptr<bool>();
+  TORCH_CHECK(first_bit + keep.numel() <= 8 * mask.numel(), "a mask of dropout that is too short");
+  for (int64_t i = 0, bit = first_bit; i < keep.numel(); ++i, ++bit) to[i] = (from[bit / 8] >> (bit % 8)) & 1;
+  return keep;
+}
 
 Functions fake_cann::random_functions() {
   return {
@@ -54,6 +55,6 @@ Functions fake_cann::random_functions() {
        [](const Call& c) { c.put(5, at::multinomial(c.tensor(0), c.integer(1), c.boolean(2), generator(c, 3))); }},
       {"DropoutGenMaskV2", [](const Call& c) { pack(keep_mask(c.ints(0), c.real(1), c, 2), c.tensor(5)); }},
       {"DropoutDoMask",
-       [](const Call& c) { c.put(3, dropped(c.tensor(0), unpack(c.tensor(1), c.tensor(0).sizes()), c.real(2))); }},
+       [](const Call& c) { c.put(3, dropped(c.tensor(0), unpacked(c.tensor(1), c.tensor(0).sizes()), c.real(2))); }},
   };
 }

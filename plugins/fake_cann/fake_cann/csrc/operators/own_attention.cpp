@@ -1,0 +1,277 @@
+// Fused attention from its public definition: dropout(softmax(mask(scale * (q @ k.T + position)))) @ v.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "own.h"
+
+using namespace fake_cann;
+
+namespace {
+
+// Inputs and attributes of one call. Which numbers are there depends on the variant of the operator.
+struct Attention {
+  at::Tensor query, key, value, position, keep_mask, mask;
+  std::vector<int64_t> query_ends, key_ends;  // sums of the lengths of sequences, for the layout TND
+  double scale, keep;
+  int64_t before, after, heads, sparse, position_type;
+  std::string layout;
+};
+
+// The variants: several sequences one after the other, and a choice of how positions are added.
+struct Variant {
+  bool sequences, typed;
+};
+
+bool there(const at::Tensor& x) { return x.defined() && x.numel() > 0; }
+
+at::Tensor wide(const at::Tensor& x) {
+  return x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16 ? x.to(at::kFloat) : x;
+}
+
+// Reads what follows the tensors: prefix, lengths, first indices; scale, kept part, limits, heads, layout, precision,
+// sparse mode, type of positions.
+void read_numbers(const Call& c, Attention& a, int place, Variant variant) {
+  TORCH_CHECK(c.ints(place).empty(), "NotEmulated: prefix (sparse_mode 5 and 6)");
+  place += 1;
+  if (variant.sequences) {
+    a.query_ends = c.ints(place++);
+    a.key_ends = c.ints(place++);
+  }
+  if (variant.typed) place += 2;
+  a.scale = c.real(place++);
+  a.keep = c.real(place++);
+  a.before = c.integer(place++);
+  a.after = c.integer(place++);
+  a.heads = c.integer(place++);
+  a.layout = c.text(place++);
+  place += 1;
+  a.sparse = c.integer(place++);
+  a.position_type = variant.typed ? c.integer(place) : 1;
+  TORCH_CHECK(a.sparse >= 0 && a.sparse <= 4, "NotEmulated: sparse_mode ", a.sparse);
+  TORCH_CHECK(a.position_type == 0 || a.position_type == 1, "NotEmulated: pse_type ", a.position_type);
+  TORCH_CHECK(!there(a.position) || !variant.sequences, "NotEmulated: pse with layout TND");
+}
+
+void read_tensors(const Call& c, Attention& a, int position) {
+  a.query = c.tensor(0), a.key = c.tensor(1), a.value = c.tensor(2);
+  a.position = c.tensor(position), a.keep_mask = c.tensor(position + 1), a.mask = c.tensor(position + 3);
+  TORCH_CHECK(!there(c.tensor(position + 2)), "NotEmulated: padding_mask");
+}
+
+// Batch, heads, sequence, size of a head.
+at::Tensor heads_first(const at::Tensor& x, const std::string& layout, int64_t heads) {
+  if (layout == "BNSD") return x;
+  if (layout == "BSND") return x.transpose(1, 2);
+  TORCH_CHECK(layout == "BSH" || layout == "SBH", "NotEmulated: layout ", layout);
+  auto batch_first = layout == "SBH" ? x.transpose(0, 1) : x;
+  return batch_first.unflatten(2, {heads, batch_first.size(2) / heads}).transpose(1, 2);
+}
+
+at::Tensor heads_back(const at::Tensor& x, const std::string& layout) {
+  if (layout == "BNSD") return x;
+  auto by_position = x.transpose(1, 2);
+  if (layout == "BSND") return by_position;
+  auto together = by_position.flatten(2);
+  return layout == "SBH" ? together.transpose(0, 1) : together;
+}
+
+int64_t heads_of_key(const Attention& a) {
+  if (a.layout == "BNSD") return a.key.size(1);
+  if (a.layout == "BSND") return a.key.size(2);
+  return a.key.size(2) / (a.query.size(2) / a.heads);
+}
+
+at::Tensor outside(const at::Tensor& ahead, int64_t before, int64_t after) { return ahead.gt(after) | ahead.lt(-before); }
+
+// Pairs that do not count; undefined where all do. Without a mask modes and limits are without effect.
+at::Tensor masked_pairs(const Attention& a, int64_t queries, int64_t keys) {
+  if (!there(a.mask)) return {};
+  auto ahead = at::arange(keys) - at::arange(queries).unsqueeze(1);
+  auto ahead_of_last = ahead - (keys - queries);
+  if (a.sparse == 2) return ahead.gt(0);
+  if (a.sparse == 3) return ahead_of_last.gt(0);
+  if (a.sparse == 4) return outside(ahead_of_last, a.before, a.after);
+  auto given = a.mask.slice(-2, 0, queries).slice(-1, 0, keys).to(at::kBool);
+  return a.sparse == 1 ? given : given | outside(ahead, a.before, a.after);
+}
+
+// One batch, with heads first and as many heads of keys as of queries.
+struct Batch {
+  at::Tensor query, key, value, position, keep, masked;
+};
+
+Batch batch_of(const Attention& a, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t first_bit) {
+  int64_t heads = q.size(1), groups = heads / k.size(1);
+  TORCH_CHECK(groups * k.size(1) == heads, "the heads of the key do not divide those of the query");
+  Batch b{wide(q), wide(k).repeat_interleave(groups, 1), wide(v).repeat_interleave(groups, 1), {}, {}, {}};
+  if (there(a.position)) {
+    TORCH_CHECK(a.position.size(-2) == 1 || a.position.size(-2) == q.size(2), "NotEmulated: pse of some rows only");
+    b.position = wide(a.position);
+  }
+  if (there(a.keep_mask) && a.keep < 1)
+    b.keep = unpacked(a.keep_mask, {q.size(0), heads, q.size(2), k.size(2)}, first_bit).to(b.query.scalar_type()) / a.keep;
+  b.masked = masked_pairs(a, q.size(2), k.size(2));
+  return b;
+}
+
+at::Tensor logits_of(const Attention& a, const Batch& b) {
+  auto logits = at::matmul(b.query, b.key.transpose(-2, -1));
+  if (!b.position.defined()) logits = logits * a.scale;
+  else if (a.position_type == 1) logits = (logits + b.position) * a.scale;
+  else logits = logits * a.scale + b.position;
+  return b.masked.defined() ? logits.masked_fill(b.masked, std::numeric_limits<float>::lowest()) : logits;
+}
+
+// A row of which every key is masked has a sum of zero and gives zeros.
+at::Tensor probabilities(const Batch& b, const at::Tensor& logits, const at::Tensor& top, const at::Tensor& total) {
+  auto weights = at::exp(logits - top) / at::where(total == 0, at::ones_like(total), total);
+  return b.masked.defined() ? weights.masked_fill(b.masked, 0) : weights;
+}
+
+struct Attended {
+  at::Tensor out, top, total;
+};
+
+Attended attend(const Attention& a, const Batch& b) {
+  auto logits = logits_of(a, b);
+  auto top = logits.amax(-1, true);
+  auto weights = at::exp(logits - top);
+  if (b.masked.defined()) weights = weights.masked_fill(b.masked, 0);
+  auto total = weights.sum(-1, true);
+  auto kept = probabilities(b, logits, top, total);
+  if (b.keep.defined()) kept = kept * b.keep;
+  return {at::matmul(kept, b.value), top, total};
+}
+
+struct Gradients {
+  at::Tensor query, key, value, position;
+};
+
+at::Tensor of_groups(const at::Tensor& gradient, int64_t heads) {
+  return gradient.unflatten(1, {heads, gradient.size(1) / heads}).sum(2);
+}
+
+// With the maxima, the sums and the result that it is given: those of all parts of a sequence, if that is divided.
+Gradients attend_backward(const Attention& a, const Batch& b, const at::Tensor& gradient, const Attended& given,
+                          int64_t heads) {
+  auto weights = probabilities(b, logits_of(a, b), given.top, given.total);
+  auto kept = b.keep.defined() ? weights * b.keep : weights;
+  auto of_weights = at::matmul(gradient, b.value.transpose(-2, -1));
+  if (b.keep.defined()) of_weights = of_weights * b.keep;
+  auto of_logits = weights * (of_weights - (gradient * given.out).sum(-1, true));
+  auto scaled = of_logits * a.scale;
+  Gradients g{at::matmul(scaled, b.key), of_groups(at::matmul(scaled.transpose(-2, -1), b.query), heads),
+              of_groups(at::matmul(kept.transpose(-2, -1), gradient), heads), {}};
+  if (b.position.defined()) g.position = at::sum_to(a.position_type == 1 ? scaled : of_logits, b.position.sizes());
+  return g;
+}
+
+// Calls `work(query, key, value parts, their range in the tokens of the query and of the key, first bit of the mask)`.
+template <class Work>
+void for_each_sequence(const Attention& a, Work work) {
+  TORCH_CHECK(a.query_ends.size() == a.key_ends.size(), "as many lengths of queries as of keys were expected");
+  int64_t query_start = 0, key_start = 0, bit = 0;
+  for (size_t i = 0; i < a.query_ends.size(); ++i) {
+    int64_t queries = a.query_ends[i] - query_start, keys = a.key_ends[i] - key_start;
+    if (queries < 0 || keys < 0) break;  // zeros behind the last sequence
+    if (queries > 0) work(query_start, queries, key_start, keys, bit);
+    bit += a.query.size(1) * queries * keys;
+    query_start += queries, key_start += keys;
+  }
+}
+
+at::Tensor one_sequence(const at::Tensor& x, int64_t start, int64_t length) {
+  return x.narrow(0, start, length).transpose(0, 1).unsqueeze(0);
+}
+at::Tensor tokens(const at::Tensor& batch) { return batch.squeeze(0).transpose(0, 1); }
+
+// Statistics of a sequence are together, by head and token.
+at::Tensor statistic(const at::Tensor& all, int64_t heads, int64_t start, int64_t length) {
+  return all.reshape({-1, all.size(-1)}).narrow(0, start * heads, length * heads).view({1, heads, length, all.size(-1)});
+}
+
+template <Variant variant>
+void forward(const Call& c) {
+  Attention a;
+  read_tensors(c, a, 3);
+  read_numbers(c, a, 7, variant);
+  int results = int(c.arguments.size()) - 4;
+  auto top = c.tensor(results), total = c.tensor(results + 1), out = c.tensor(results + 3);
+  if (!variant.sequences) {
+    int64_t heads = heads_of_key(a);
+    auto b = batch_of(a, heads_first(a.query, a.layout, a.heads), heads_first(a.key, a.layout, heads),
+                      heads_first(a.value, a.layout, heads), 0);
+    auto done = attend(a, b);
+    c.put(results + 3, heads_back(done.out, a.layout));
+    top.copy_(done.top.expand(top.sizes()));
+    total.copy_(done.total.expand(total.sizes()));
+    return;
+  }
+  out.zero_(), top.zero_(), total.zero_();
+  int64_t heads = a.query.size(1);
+  for_each_sequence(a, [&](int64_t from, int64_t queries, int64_t key_from, int64_t keys, int64_t bit) {
+    auto b = batch_of(a, one_sequence(a.query, from, queries), one_sequence(a.key, key_from, keys),
+                      one_sequence(a.value, key_from, keys), bit);
+    auto done = attend(a, b);
+    out.narrow(0, from, queries).copy_(tokens(done.out));
+    auto tops = statistic(top, heads, from, queries), totals = statistic(total, heads, from, queries);
+    tops.copy_(done.top.expand(tops.sizes()));
+    totals.copy_(done.total.expand(totals.sizes()));
+  });
+}
+
+template <Variant variant>
+void backward(const Call& c) {
+  // query, key, value, gradient, position, keep mask, padding, mask, maxima, sums, softmax, result; numbers
+  Attention a;
+  read_tensors(c, a, 4);
+  read_numbers(c, a, 12, variant);
+  auto gradient = wide(c.tensor(3)), top = c.tensor(8), total = c.tensor(9), out = wide(c.tensor(11));
+  int results = int(c.arguments.size()) - 4;
+  auto first = [](const at::Tensor& statistics) { return statistics.slice(-1, 0, 1); };
+  if (!variant.sequences) {
+    int64_t heads = heads_of_key(a);
+    auto b = batch_of(a, heads_first(a.query, a.layout, a.heads), heads_first(a.key, a.layout, heads),
+                      heads_first(a.value, a.layout, heads), 0);
+    auto g = attend_backward(a, b, heads_first(gradient, a.layout, a.heads),
+                             {heads_first(out, a.layout, a.heads), first(top), first(total)}, heads);
+    c.put(results, heads_back(g.query, a.layout));
+    c.put(results + 1, heads_back(g.key, a.layout));
+    c.put(results + 2, heads_back(g.value, a.layout));
+    if (g.position.defined()) c.put(results + 3, g.position);
+    return;
+  }
+  auto of_query = c.tensor(results), of_key = c.tensor(results + 1), of_value = c.tensor(results + 2);
+  of_query.zero_(), of_key.zero_(), of_value.zero_();
+  int64_t heads = a.query.size(1);
+  for_each_sequence(a, [&](int64_t from, int64_t queries, int64_t key_from, int64_t keys, int64_t bit) {
+    auto b = batch_of(a, one_sequence(a.query, from, queries), one_sequence(a.key, key_from, keys),
+                      one_sequence(a.value, key_from, keys), bit);
+    auto g = attend_backward(a, b, one_sequence(gradient, from, queries),
+                             {one_sequence(out, from, queries), first(statistic(top, heads, from, queries)),
+                              first(statistic(total, heads, from, queries))},
+                             a.key.size(1));
+    of_query.narrow(0, from, queries).copy_(tokens(g.query));
+    of_key.narrow(0, key_from, keys).copy_(tokens(g.key));
+    of_value.narrow(0, key_from, keys).copy_(tokens(g.value));
+  });
+}
+
+constexpr Variant kPlain{false, false}, kTyped{false, true}, kSequences{true, false}, kTypedSequences{true, true};
+
+}  // namespace
+
+Functions fake_cann::attention_functions() {
+  return {
+      {"FlashAttentionScore", forward<kPlain>},
+      {"FlashAttentionScoreV2", forward<kTyped>},
+      {"FlashAttentionVarLenScore", forward<kSequences>},
+      {"FlashAttentionVarLenScoreV2", forward<kTypedSequences>},
+      {"FlashAttentionScoreGrad", backward<kPlain>},
+      {"FlashAttentionScoreGradV2", backward<kTyped>},
+      {"FlashAttentionUnpaddingScoreGrad", backward<kSequences>},
+      {"FlashAttentionUnpaddingScoreGradV2", backward<kTypedSequences>},
+  };
+}
