@@ -32,7 +32,6 @@ EITHER_CORE = {
 
 #: Modules about what patchcore's own plugins do with torch_npu: they run on the real one, too, where the fake CANN is.
 ON_REAL_TORCH_NPU = {
-    "test_npu_operators_attention",
     "test_cuda_names",
     "test_equal_devices",
     "test_migrated_programs",

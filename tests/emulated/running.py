@@ -23,7 +23,7 @@ def on_cann() -> bool:
 
 ON_CANN = on_cann()
 #: The option of patchcore run for the NPU of these tests.
-OPTION = "--fake-cann" if ON_CANN else "--emulate-npu"
+OPTION = "--emulate-npu=cann" if ON_CANN else "--emulate-npu"
 INSTALL = "" if ON_CANN else "import npu_emulator; npu_emulator.install()\n"
 
 

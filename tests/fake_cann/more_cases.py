@@ -235,7 +235,9 @@ def attention_with_dropout(x: torch.Tensor) -> torch.Tensor:
     out = torch.ops.npu.npu_fusion_attention(q, k, v, 2, "BNSD", keep_prob=0.5)[0]
     out.float().sum().backward()
     mean, spread = float(out.float().mean()), float(out.float().std())
-    return torch.tensor([abs(mean - 1) < 0.05, spread > 0.05, abs(float(v.grad.float().sum() / out.float().sum()) - 1) < 0.01])
+    return torch.tensor(
+        [abs(mean - 1) < 0.05, spread > 0.05, abs(float(v.grad.float().sum() / out.float().sum()) - 1) < 0.01]
+    )
 
 
 def small(*sizes: tuple[int, ...]) -> Callable[[torch.dtype], list[torch.Tensor]]:
@@ -257,6 +259,65 @@ def sdpa(**options: Any) -> Callable[..., torch.Tensor]:
 def masked_sdpa(qkv: list[torch.Tensor], mask: torch.Tensor) -> torch.Tensor:
     """Return torch's own attention with a mask."""
     return F.scaled_dot_product_attention(*qkv, attn_mask=mask, enable_gqa=True)
+
+
+def added_rms_norm(first: torch.Tensor, second: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Return the rms norm of a sum."""
+    return F.rms_norm(first + second, (6,), weight, 1e-6).detach()  # torch_npu has no gradient
+
+
+def fused_gelu(mode: str) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return gelu with a mode, by torch_npu's own operator on the NPU."""
+
+    def either(x: torch.Tensor) -> torch.Tensor:
+        return F.gelu(x, approximate=mode) if x.device.type == "cpu" else torch.ops.npu.npu_gelu(x, approximate=mode)
+
+    return either
+
+
+def fused_geglu(left: bool) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return geglu with one of its halves activated."""
+
+    def either(x: torch.Tensor) -> torch.Tensor:
+        if x.device.type != "cpu":
+            return torch.ops.npu.npu_geglu(x, -1, 1, left)[0]
+        a, b = x.chunk(2, -1)
+        return F.gelu(a if left else b, approximate="tanh") * (b if left else a)
+
+    return either
+
+
+def permuted_tokens(x: torch.Tensor, experts: torch.Tensor, weights: torch.Tensor) -> list[torch.Tensor]:
+    """Return tokens sorted by expert, and the weighted sum of a function of their copies back in their places."""
+    if x.device.type != "cpu":
+        tokens, place = torch.ops.npu.npu_moe_token_permute(x, experts.int())
+        return [tokens, torch.ops.npu.npu_moe_token_unpermute(tokens * 2, place, weights)]
+    order = experts.flatten().argsort(stable=True)
+    copies = x.repeat_interleave(experts.shape[1], 0)
+    return [
+        copies[order],
+        (copies * 2).float().view(*experts.shape, -1).mul(weights[..., None].float()).sum(1).to(x.dtype),
+    ]
+
+
+def grouped_products(first: list[torch.Tensor], second: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the product of each pair of matrices."""
+    if first[0].device.type == "cpu":
+        return [(a.float() @ b.float()).detach() for a, b in zip(first, second)]  # torch_npu has no gradient
+    return list(torch.ops.npu.npu_grouped_matmul(first, second, group_type=-1))
+
+
+def grouped_rows(given: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return products of groups of rows, each with a matrix of its own."""
+    x, weights = given
+    if x.device.type == "cpu":
+        return [torch.cat([a.float() @ w.float() for a, w in zip(x.split([2, 4, 3]), weights)]).detach()]
+    ends = torch.tensor([2, 6, 9]).npu()
+    options = {"group_list": ends, "split_item": 3, "group_type": 0, "group_list_type": 0}
+    lengths = {**options, "group_list": torch.tensor([2, 4, 3]).npu(), "group_list_type": 1}
+    first, second = (torch.ops.npu.npu_grouped_matmul([x], [weights], **how)[0] for how in (options, lengths))
+    assert torch.equal(first, second)
+    return [first]
 
 
 CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
@@ -387,4 +448,12 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("sdpa, causal", sdpa(is_causal=True, scale=0.3), SQUARE),
     ("sdpa with a mask", masked_sdpa, [*QKV, lambda dtype: ~MASK]),
     ("sdpa with a mask that is added", masked_sdpa, [*QKV, normal(5, 7)]),
+    ("npu add rms norm", fused("npu_add_rms_norm", added_rms_norm), [normal(4, 6), normal(4, 6), normal(6)]),
+    *((f"npu gelu {mode}", fused_gelu(mode), [normal(4, 6)]) for mode in ("none", "tanh")),
+    *((f"npu geglu {left}", fused_geglu(left), [normal(4, 6)]) for left in (False, True)),
+    ("moe permute", permuted_tokens, [normal(6, 8), numbers(4, 6, 2), positive(6, 2)]),
+    ("moe permute with one expert", permuted_tokens, [normal(6, 8), numbers(4, 6, 1), positive(6, 1)]),
+    ("grouped products", grouped_products, [small((4, 8), (3, 8)), small((8, 5), (8, 2))]),
+    ("grouped products of rows", grouped_rows, [small((9, 8), (3, 8, 5))]),
+    ("reflection pad 2d", lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect"), [normal(2, 3, 5, 5)]),
 ]

@@ -35,7 +35,13 @@ def parse(parser: shared.Parser, arguments: Sequence[str], patcher: Patcher) -> 
         patcher: with these plugins.
     """
     options: argparse.Namespace
-    options, unknown = parser.parse_known_args(arguments)
+    parser.exit_on_error = False
+    try:
+        options, unknown = parser.parse_known_args(arguments)
+    except argparse.ArgumentError as error:
+        parser.error(_unknown_value(error, arguments, parser, patcher) or str(error))
+    finally:
+        parser.exit_on_error = True
     if unknown:
         hint = _hint(unknown, arguments, parser, patcher)
         if not hint:
@@ -53,8 +59,11 @@ def _hint(unknown: Sequence[str], arguments: Sequence[str], parser: shared.Parse
     loaded = patcher.plugins.provenances
     if any(value not in loaded and (option == "--plugin" or find_module(value)) for option, value in late):
         return "-p MODULE and --plugin NAME come first; the options of these plugins come after them"
-    for name in (argument.partition("=")[0] for argument in unknown if argument.startswith("-")):
-        advice: Optional[str] = patcher.plugins.advice(name, command)
+    for argument in unknown:
+        if not argument.startswith("-"):
+            continue
+        name = argument.partition("=")[0]
+        advice: Optional[str] = patcher.plugins.advice(argument, command) or patcher.plugins.advice(name, command)
         if advice:
             return advice
         if did_you_mean(name, parser._option_string_actions):
@@ -65,6 +74,22 @@ def _hint(unknown: Sequence[str], arguments: Sequence[str], parser: shared.Parse
     return (
         f"the plugin with this option may be excluded; included plugins: {', '.join(allowed) or 'none'} (see --plugin)"
     )
+
+
+def _unknown_value(
+    error: argparse.ArgumentError, arguments: Sequence[str], parser: shared.Parser, patcher: Patcher
+) -> str:
+    """Return the message for ``--option=value`` whose value is an option of its own, of a plugin that is missing here.
+
+    Empty if no plugin is known to have it.
+    """
+    command = parser.prog.rpartition(" ")[2]
+    for option in (error.argument_name or "").split("/"):
+        for argument in arguments:
+            advice = patcher.plugins.advice(argument, command) if argument.startswith(f"{option}=") else None
+            if advice:
+                return f"unrecognized arguments: {argument}; {advice}"
+    return ""
 
 
 def describe_problems(patcher: Patcher) -> list[dict[str, Optional[str]]]:

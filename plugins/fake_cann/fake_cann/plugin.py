@@ -1,4 +1,4 @@
-"""What the fake CANN adds to patchcore: ``patchcore run --fake-cann``, and its name in every report."""
+"""What the fake CANN adds to patchcore: ``patchcore run --emulate-npu=cann``, and its name in every report."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from collections.abc import Sequence
 
 import patchcore as pc
 
-OPTION = "--fake-cann"
+#: A whole option, value included: ``--emulate-npu`` alone is an option of npu-emulator, which need not be here.
+OPTION = "--emulate-npu=cann"
 
 
 @pc.hookimpl(optionalhook=True)
 def register_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--fake-cann``."""
+    """Add ``--emulate-npu=cann``."""
     parser.add_argument(
         OPTION,
+        dest="fake_cann",
         action="store_true",
         help="let the installed torch_npu compute on the CPU in every process, on a fake CANN "
         "(FAKE_CANN_DEVICES, FAKE_CANN_MEMORY_MIB, FAKE_CANN_SOC)",

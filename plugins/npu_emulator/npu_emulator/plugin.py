@@ -32,9 +32,10 @@ class _EmulateNpu(argparse.Action):
 
 @pc.hookimpl(optionalhook=True)
 def register_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--emulate-npu``."""
+    """Add ``--emulate-npu``, with and without its value. Other plugins have other values: ``--emulate-npu=cann``."""
     parser.add_argument(
         OPTION,
+        f"{OPTION}=imitation",
         action=_EmulateNpu,
         nargs=0,
         default=False,

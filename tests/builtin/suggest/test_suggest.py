@@ -3,6 +3,7 @@
 # ruff: noqa: F811  # fixtures are imported, and named again by the parameters that get them
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,21 @@ class TestWhatIsMissing:
         assert result.code == 2
         hint = f"it comes with npu-emulator: {install_command('npu-emulator')}"
         assert f"unrecognized arguments: --emulate-npu; {hint}\n" in result.err
+
+    @pytest.mark.parametrize("there", [False, True])
+    def test_a_value_that_is_an_option_of_another_plugin(
+        self, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, there: bool
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        plugin = """
+            import patchcore as pc
+
+            @pc.hookimpl
+            def register_run_options(parser):
+                parser.add_argument("--emulate-npu", action="store_true")
+            """
+        (tmp_path / "way.py").write_text(textwrap.dedent(plugin), encoding="utf-8")
+        result = cli("run", *(("-p", "way") if there else ()), "--emulate-npu=cann", "train.py")
+        hint = f"it comes with fake-cann: {install_command('fake-cann')}"
+        assert result.code == 2
+        assert f"unrecognized arguments: --emulate-npu=cann; {hint}\n" in result.err

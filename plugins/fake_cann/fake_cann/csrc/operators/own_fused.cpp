@@ -93,6 +93,124 @@ void adam_w(const Call& c) {
   c.put(2, v);
 }
 
+void add_rms_norm(const Call& c) {  // x1, x2, gamma, epsilon -> y, rstd, x1 + x2
+  auto x = (c.tensor(0) + c.tensor(1)), wide = x.to(at::kFloat);
+  auto rstd = at::rsqrt(wide.pow(2).mean(last_dims(c.tensor(2)), true) + c.real(3));
+  c.put(4, wide * rstd * c.tensor(2).to(at::kFloat));
+  c.put(5, rstd);
+  c.put(6, x);
+}
+
+// 0 is the exact function, all else the one with tanh.
+constexpr const char* gelu_mode(int64_t number) { return number == 0 ? "none" : "tanh"; }
+
+void gelu_with_mode(const Call& c) { c.put(2, at::gelu(c.tensor(0), gelu_mode(c.integer(1)))); }
+void gelu_with_mode_backward(const Call& c) {
+  c.put(3, at::gelu_backward(c.tensor(0), c.tensor(1), c.text(2)));
+}
+
+void geglu(const Call& c) {  // x, dim, mode, left is activated -> y, gelu
+  auto parts = c.tensor(0).chunk(2, c.integer(1));
+  bool left = c.boolean(3);
+  auto activated = at::gelu(parts[left ? 0 : 1], gelu_mode(c.integer(2)));
+  c.put(4, activated * parts[left ? 1 : 0]);
+  c.put(5, activated);
+}
+
+void geglu_backward(const Call& c) {  // gradient, x, gelu, dim, mode, left is activated -> gradient of x
+  auto g = c.tensor(0), activated = c.tensor(2);
+  auto parts = c.tensor(1).chunk(2, c.integer(3));
+  bool left = c.boolean(5);
+  auto of_gate = at::gelu_backward(g * parts[left ? 1 : 0], parts[left ? 0 : 1], gelu_mode(c.integer(4)));
+  auto of_value = g * activated;
+  c.put(6, left ? at::cat({of_gate, of_value}, c.integer(3)) : at::cat({of_value, of_gate}, c.integer(3)));
+}
+
+// Tokens sorted by the expert that they go to; an expert's tokens keep their order.
+void moe_permute(const Call& c) {  // tokens, experts of each, kept, padded -> sorted tokens, place of each copy
+  TORCH_CHECK(!c.boolean(3), "NotEmulated: padded_mode");
+  auto tokens = c.tensor(0), experts = c.tensor(1);
+  int64_t each = experts.dim() == 1 ? 1 : experts.size(1);
+  auto order = at::argsort(experts.reshape({-1}), /*stable=*/true, 0, false);
+  auto place = at::argsort(order, /*stable=*/true, 0, false);
+  auto kept = c.tensor(4).size(0);
+  c.put(4, tokens.index_select(0, at::floor_divide(order.slice(0, 0, kept), each)));
+  c.put(5, place);
+}
+
+void moe_permute_backward(const Call& c) {  // gradient, place of each copy, copies of a token, padded -> gradient of tokens
+  TORCH_CHECK(!c.boolean(3), "NotEmulated: padded_mode");
+  auto g = c.tensor(0), place = c.tensor(1).to(at::kLong);
+  auto padded = at::cat({g.to(at::kFloat), at::zeros({1, g.size(1)})}, 0);  // copies that were dropped lead to zeros
+  auto found = padded.index_select(0, place.clamp_max(g.size(0)));
+  c.put(4, found.view({-1, c.integer(2), g.size(1)}).sum(1));
+}
+
+void moe_unpermute(const Call& c) {  // sorted tokens, place of each copy, weights, padded, sizes -> tokens
+  TORCH_CHECK(!c.boolean(3), "NotEmulated: padded_mode");
+  auto sorted = c.tensor(0), weights = c.tensor(2);
+  auto padded = at::cat({sorted.to(at::kFloat), at::zeros({1, sorted.size(1)})}, 0);
+  auto copies = padded.index_select(0, c.tensor(1).to(at::kLong).clamp_max(sorted.size(0)));
+  int64_t each = weights.defined() ? weights.size(1) : 1;
+  auto grouped = copies.view({-1, each, sorted.size(1)});
+  if (weights.defined()) grouped = grouped * weights.to(at::kFloat).unsqueeze(-1);
+  c.put(5, grouped.sum(1));
+}
+
+void moe_unpermute_backward(const Call& c) {
+  // sorted tokens, gradient, place of each copy, weights, padded, sizes -> gradients of sorted tokens, weights
+  TORCH_CHECK(!c.boolean(4), "NotEmulated: padded_mode");
+  auto sorted = c.tensor(0), g = c.tensor(1).to(at::kFloat), weights = c.tensor(3);
+  auto place = c.tensor(2).to(at::kLong).clamp_max(sorted.size(0));
+  int64_t each = weights.defined() ? weights.size(1) : 1;
+  auto of_copies = g.unsqueeze(1).expand({g.size(0), each, g.size(1)});
+  if (weights.defined()) {
+    auto padded = at::cat({sorted.to(at::kFloat), at::zeros({1, sorted.size(1)})}, 0);
+    c.put(7, (padded.index_select(0, place).view({-1, each, g.size(1)}) * of_copies).sum(-1));
+    of_copies = of_copies * weights.to(at::kFloat).unsqueeze(-1);
+  }
+  auto result = at::zeros({sorted.size(0) + 1, g.size(1)});
+  result.index_add_(0, place, of_copies.reshape({-1, g.size(1)}));
+  c.put(6, result.slice(0, 0, sorted.size(0)));
+}
+
+void grouped_matmul(const Call& c) {
+  // x, weight, bias, scale, offset, antiquant scale, antiquant offset, per token scale, group list, activations (3),
+  // split item, group type, group list type, activation, [tuning] -> out, activations (2)
+  constexpr int64_t kOne = -1, kRows = 0;
+  for (int place : {3, 4, 5, 6, 7, 9, 10, 11})
+    for (auto& item : c.tensors(place)) TORCH_CHECK(!item.defined() || !item.numel(), "NotEmulated: quantised groups");
+  auto x = c.tensors(0), weight = c.tensors(1), bias = c.tensors(2), out = c.tensors(int(c.arguments.size()) - 3);
+  int64_t type = c.integer(13);
+  TORCH_CHECK(c.integer(15) == 0, "NotEmulated: act_type ", c.integer(15));
+  auto product = [](const at::Tensor& a, const at::Tensor& b) { return at::matmul(a.to(at::kFloat), b.to(at::kFloat)); };
+  if (type == kOne) {
+    for (size_t i = 0; i < x.size(); ++i) {
+      auto y = product(x[i], weight[i]);
+      out[i].copy_(i < bias.size() && bias[i].defined() && bias[i].numel() ? y + bias[i].to(at::kFloat) : y);
+    }
+    return;
+  }
+  TORCH_CHECK(type == kRows && x.size() == 1 && out.size() == 1, "NotEmulated: group_type ", type, " of ", x.size(),
+              " tensors");
+  TORCH_CHECK(c.integer(14) == 0 || c.integer(14) == 1, "NotEmulated: group_list_type ", c.integer(14));
+  auto groups = c.tensor(8).to(at::kLong);
+  if (c.integer(14) == 1) groups = groups.cumsum(0);  // lengths, else their sums
+  int64_t start = 0;
+  out[0].zero_();
+  for (int64_t i = 0; i < groups.numel(); ++i) {
+    int64_t end = groups[i].item<int64_t>();
+    if (end > start) {
+      auto w = weight.size() == 1 ? weight[0][i] : weight[size_t(i)];
+      auto y = product(x[0].slice(0, start, end), w);
+      if (!bias.empty() && bias[0].defined() && bias[0].numel())
+        y = y + (bias.size() == 1 && bias[0].dim() > 1 ? bias[0][i] : bias[size_t(i)]).to(at::kFloat);
+      out[0].slice(0, start, end).copy_(y);
+    }
+    start = end;
+  }
+}
+
 }  // namespace
 
 Functions fake_cann::fused_functions() {
@@ -104,5 +222,15 @@ Functions fake_cann::fused_functions() {
       {"RotaryPositionEmbedding", rotary},
       {"RotaryPositionEmbeddingGrad", rotary_backward},
       {"ApplyAdamWV2", adam_w},
+      {"AddRmsNorm", add_rms_norm},
+      {"GeluV2", gelu_with_mode},
+      {"GeluBackwardV2", gelu_with_mode_backward},
+      {"GeGluV3", geglu},
+      {"GeGluV3Backward", geglu_backward},
+      {"MoeTokenPermute", moe_permute},
+      {"MoeTokenPermuteGrad", moe_permute_backward},
+      {"MoeTokenUnpermute", moe_unpermute},
+      {"MoeTokenUnpermuteGrad", moe_unpermute_backward},
+      {"GroupedMatmulV4", grouped_matmul},
   };
 }
