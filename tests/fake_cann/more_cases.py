@@ -456,4 +456,25 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("grouped products", grouped_products, [small((4, 8), (3, 8)), small((8, 5), (8, 2))]),
     ("grouped products of rows", grouped_rows, [small((9, 8), (3, 8, 5))]),
     ("reflection pad 2d", lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect"), [normal(2, 3, 5, 5)]),
+    ("a number minus", lambda x: 1 - x, [normal(3, 4)]),
+    ("a tensor minus", lambda x, y: torch.rsub(x, y, alpha=2), [normal(3, 4), normal(3, 4)]),
+    *(
+        (f"upsample {how}", lambda x, how=how: F.interpolate(x, scale_factor=2.0, mode=how), [normal(2, 3, 4, 4)])
+        for how in ("nearest-exact", "bicubic")
+    ),
+    *(
+        (f"upsample 3d {how}", lambda x, how=how: F.interpolate(x, scale_factor=2.0, mode=how), [normal(2, 3, 4, 4, 2)])
+        for how in ("nearest", "nearest-exact")
+    ),
+    (
+        "downsample bicubic",
+        lambda x: F.interpolate(x, size=(4, 3), mode="bicubic", antialias=True),
+        [floats(2, 3, 9, 9)],
+    ),
+    *(
+        (f"pad 3d {how}", lambda x, how=how: F.pad(x, (1, 2, 2, 1, 1, 1), mode=how), [normal(2, 3, 4, 4, 4)])
+        for how in ("reflect", "replicate")
+    ),
+    ("steps", lambda x: x + torch.linspace(0, 1, 4, device=x.device), [normal(4)]),
+    ("steps of powers", lambda x: x + torch.logspace(0, 1, 4, device=x.device), [floats(4)]),
 ]
