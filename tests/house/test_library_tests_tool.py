@@ -60,6 +60,9 @@ class Case(unittest.TestCase):
             with self.subTest(number): self.assertEqual(number, 0)
 @pytest.mark.parametrize("n", [1])
 def test_skipped(n): pytest.skip("no GPU")
+def test_process():
+    class ProcessRaisedException(Exception): pass
+    raise ProcessRaisedException("\\n\\nProcess 0 ended:\\nRuntimeError: why")
 def test_address(): assert not "<object at 0x7f00 in /tmp/some/where/file.py>"
 """
 
@@ -91,7 +94,9 @@ class TestRunning:
             "Case.test_parts": "failed",
             "test_skipped[1]": "skipped",
             "test_address": "failed",
+            "test_process": "failed",
         }
+        assert one["test_process"].why == "RuntimeError: why"
         assert one["test_skipped[1]"].why == "no GPU"
         assert "0x " in one["test_address"].why
         assert "/tmp" not in one["test_address"].why

@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
 
     Args:
         result: passed, failed, skipped, or late, if it took longer than a test may.
-        why: the first line of the error, or the reason for which it was skipped.
+        why: a line of the error, or the reason for which it was skipped.
     """
 
     result: str
@@ -168,7 +168,7 @@ def _read(junit: Path, modules: Sequence[str]) -> dict[str, dict[str, Outcome]]:
         outcome = Outcome("passed")
         for child in case:
             if child.tag in ("failure", "error", "skipped"):
-                line = _first_line(child)
+                line = _line_of(child)
                 late = line.startswith("Failed: Timeout")
                 outcome = Outcome("skipped" if child.tag == "skipped" else "late" if late else "failed", line)
         outcomes = found[module]
@@ -177,8 +177,13 @@ def _read(junit: Path, modules: Sequence[str]) -> dict[str, dict[str, Outcome]]:
     return {module: outcomes or {"(module)": Outcome("skipped", NONE)} for module, outcomes in found.items()}
 
 
-def _first_line(child: ElementTree.Element) -> str:
-    """Return the first line of a message, without addresses and folders, which differ from run to run."""
+def _line_of(child: ElementTree.Element) -> str:
+    """Return the line of a message that has the error, without addresses and folders, which differ from run to run.
+
+    That is the first line; the last one if a process that the test has started raised the error.
+    """
     lines = [line.strip() for line in (child.get("message") or "").splitlines() if line.strip()]
+    if lines and "ProcessRaisedException" in lines[0]:  # pytest cuts the message off
+        lines = [line[1:].strip() for line in (child.text or "").splitlines() if line.startswith("E  ")][-1:]
     text = re.sub(r"0x[0-9a-f]+", "0x", lines[0] if lines else "")
     return re.sub(r"/(?:[\w.+-]+/)+", "", text)[:160]
