@@ -73,7 +73,7 @@ def libraries(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def is_built(environ: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether the libraries are there.
+    """Return whether the libraries are there.
 
     Args:
         environ: the environment.

@@ -1,4 +1,4 @@
-"""What a process needs to find the libraries, and what forbids them."""
+"""Prepares the environment of a process so that it finds the libraries, and refuses a real CANN."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def refuse_real_cann(environ: Mapping[str, str] = os.environ) -> None:
 
 
 def finds_libraries(environ: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether a process of this environment finds the libraries by itself.
+    """Return whether a process of this environment finds the libraries by itself.
 
     Args:
         environ: the environment.
@@ -92,5 +92,5 @@ def install() -> None:
 
 
 def is_installed() -> bool:
-    """Tell whether :func:`install` was called in this process."""
+    """Return whether :func:`install` was called in this process."""
     return _installed

@@ -1,4 +1,4 @@
-"""What the fake CANN adds to patchcore: ``patchcore run --emulate-npu=cann``, and its name in every report."""
+"""Adds the fake CANN to patchcore: ``patchcore run --emulate-npu=cann``, and its name in every report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def emulated_devices() -> Sequence[str]:
 
 @pc.hookimpl
 def report_sections() -> Sequence[pc.Section]:
-    """Say that CANN is fake; nothing where it is not in use."""
+    """Return a section that CANN is fake; an empty list where it is not in use."""
     environment = sys.modules.get("fake_cann.environment")  # loaded by whoever has installed it
     if environment is None or not environment.is_installed():
         return ()

@@ -1,4 +1,4 @@
-"""What the installed torch_npu is and calls, read without importing it: that needs the libraries."""
+"""Reads the version and the calls of the installed torch_npu without importing it: an import needs the libraries."""
 
 from __future__ import annotations
 

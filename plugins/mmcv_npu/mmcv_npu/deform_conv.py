@@ -22,7 +22,7 @@ _OPERATOR = "torch_npu.npu_deformable_conv2d"
 
 
 def takes_deform_conv(cls: type, x: Any, offset: Any, weight: Any, *geometry: Any) -> bool:
-    """Tell whether a call is not for mmcv: it is on the NPU, or one for the stand-in of the kernel.
+    """Return whether a call is not for mmcv: it is on the NPU, or one for the stand-in of the kernel.
 
     Args:
         cls: the class whose ``apply`` is called.
@@ -54,7 +54,7 @@ def deform_conv2d(cls: type, x: Any, offset: Any, weight: Any, *geometry: Any) -
 def takes_modulated_deform_conv(
     cls: type, x: Any, offset: Any, mask: Any, weight: Any, bias: Any = None, *geometry: Any
 ) -> bool:
-    """Tell whether a call is not for mmcv: it is on the NPU, or one for the stand-in of the kernel.
+    """Return whether a call is not for mmcv: it is on the NPU, or one for the stand-in of the kernel.
 
     Args:
         cls: the class whose ``apply`` is called.

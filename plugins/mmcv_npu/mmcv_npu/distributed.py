@@ -18,7 +18,7 @@ _CLASS = "mmcv.parallel.distributed:MMDistributedDataParallel"
 
 
 def is_on_npu(self: Any, *args: Any, **kwargs: Any) -> bool:
-    """Tell whether the model of a ``MMDistributedDataParallel`` is on an NPU.
+    """Return whether the model of a ``MMDistributedDataParallel`` is on an NPU.
 
     Args:
         self: the wrapped model.
@@ -53,7 +53,7 @@ def scatter(self: Any, inputs: Any, kwargs: Any, device_ids: list[int]) -> tuple
 
 
 def has_no_replicated_module(self: Any, *inputs: Any, **kwargs: Any) -> bool:
-    """Tell whether torch is one that has dropped what mmcv's ``_run_ddp_forward`` asks for.
+    """Return whether torch is one that has dropped what mmcv's ``_run_ddp_forward`` asks for.
 
     Args:
         self: the wrapped model.

@@ -1,4 +1,4 @@
-"""What the patches that call kernels of mx_driving have in common: where a kernel is asked, and in which precision."""
+"""The shared part of patches that call kernels of mx_driving: which tensors a kernel takes, and in which precision."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def takes(tensor: Any) -> bool:
 
 
 def takes_dtype(tensor: Any) -> bool:
-    """Tell whether a tensor may be cast to float32, which the kernels compute in, without losing digits."""
+    """Return whether a tensor may be cast to float32, which the kernels compute in, without losing digits."""
     import torch
 
     return tensor.dtype in (torch.float32, torch.float16, torch.bfloat16)
@@ -58,7 +58,7 @@ def mark_forward(ctx: Any) -> None:
 
 
 def did_forward(ctx: Any, *grad_output: Any) -> bool:
-    """Tell whether a kernel did the forward pass: the condition for its backward pass."""
+    """Return whether a kernel did the forward pass: the condition for its backward pass."""
     return getattr(ctx, _MARK, False)
 
 

@@ -53,7 +53,7 @@ def _at_most(version: str, newest: dict[int, str]) -> str:
 
 
 def refused_by_mmdet3d() -> Union[bool, pc.Skip]:
-    """Tell whether mmdet3d refuses the mmcv of this environment."""
+    """Return whether mmdet3d refuses the mmcv of this environment."""
     real = _real_version()
     if real is not None and newest_for_mmdet3d(real) == real:
         return pc.Skip(f"mmdet3d does not refuse mmcv {real}")

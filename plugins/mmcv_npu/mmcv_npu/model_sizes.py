@@ -1,4 +1,4 @@
-"""What a model's configuration says about the sizes that kernels of mx_driving have limits for, for warnings of a plan.
+"""Reads sizes from a model's configuration and warns, in a plan, of those beyond the limits of kernels of mx_driving.
 
 The setting ``model_config`` names the configuration. Its dictionaries are read from the source, and so are those of its
 ``_base_`` files: nothing is imported or run. A value that is not written as such, or as a name that is one, is unknown;

@@ -46,7 +46,7 @@ def limit(value: Any, attention_weights: Any) -> Optional[str]:
 def forward_fits(
     ctx: Any, value: Any, shapes: Any, start_index: Any, locations: Any, attention_weights: Any, *im2col_step: Any
 ) -> bool:
-    """Tell whether the kernel takes this call, see :func:`forward`."""
+    """Return whether the kernel takes this call, see :func:`forward`."""
     return kernels.takes(value) and limit(value, attention_weights) is None
 
 
@@ -105,7 +105,7 @@ def backward(ctx: Any, grad_output: Any) -> tuple[Any, ...]:
 
 
 def operator_fits(value: Any, *rest: Any, **named: Any) -> bool:
-    """Tell whether a call of an operator of ``mmcv._ext`` is one for the NPU; any shape is."""
+    """Return whether a call of an operator of ``mmcv._ext`` is one for the NPU; any shape is."""
     return kernels.takes(value)
 
 

@@ -20,7 +20,7 @@ import patchcore as pc
 
 _HOOKS = "mmcv.runner.hooks.optimizer"
 
-#: What ``NpuFusedOptimizerBase.clip_grad_norm_fused_`` takes (torch_npu 2.6).
+#: The arguments of ``NpuFusedOptimizerBase.clip_grad_norm_fused_`` (torch_npu 2.6).
 FUSED_ARGUMENTS = frozenset(["max_norm", "norm_type"])
 
 _optimizer: ContextVar[Any] = ContextVar("the optimizer of the hook that runs", default=None)

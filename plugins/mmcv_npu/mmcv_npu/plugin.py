@@ -83,7 +83,7 @@ def remarks(entry: PlannedPatch, thorough: bool) -> Iterator[pc.Remark]:
 
 @pc.hookimpl
 def report_sections() -> Iterator[pc.Section]:
-    """Tell which calls the kernels did not take, and what computed them."""
+    """Return which calls the kernels did not take, and what computed them."""
     return other_paths.report_section()
 
 
@@ -95,7 +95,7 @@ def registry_tables() -> tuple[str, ...]:
 
 @pc.hookimpl(optionalhook=True)  # of the built-in plugin run, which may be left out
 def conclusions(plan: Plan) -> Iterator[str]:
-    """Tell which patch lifts the check of mmcv's version that has ended the program."""
+    """Return which patch lifts the check of mmcv's version that has ended the program."""
     return mmcv_version.describe_refusal(plan)
 
 

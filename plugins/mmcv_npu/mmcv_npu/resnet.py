@@ -14,7 +14,7 @@ _RESNET = "mmdet.models.backbones.resnet"
 
 
 def is_on_npu(self: Any, x: Any) -> bool:
-    """Tell whether a forward pass is one for the NPU; arguments as for the forward passes below."""
+    """Return whether a forward pass is one for the NPU; arguments as for the forward passes below."""
     return kernels.takes(x)
 
 
@@ -100,7 +100,7 @@ def resnet_forward(self: Any, x: Any) -> tuple[Any, ...]:
 
 
 def pooling_fits(pooling: Any, x: Any) -> bool:
-    """Tell whether the kernel (mx-driving 26.2) does what ``pooling`` does to ``x``; it has no backward pass.
+    """Return whether the kernel (mx-driving 26.2) does what ``pooling`` does to ``x``; it has no backward pass.
 
     Args:
         pooling: the module in the place of ``ResNet.maxpool``, which models for small images replace.

@@ -44,7 +44,7 @@ class SparseConvolution(mx_driving.SparseConvolution, SparseModule):
         return output
 
     def _fits(self, input_: Any) -> bool:
-        """Tell whether mx_driving computes this layer; it has arguments that it does not hand to its kernels.
+        """Return whether mx_driving computes this layer; it has arguments that it does not hand to its kernels.
 
         With one tap mmcv multiplies each row by the weight, whatever the stride. mx_driving would order the rows anew,
         and a residual block adds features row by row.

@@ -13,7 +13,7 @@ import patchcore as pc
 
 
 def copies_to_devices(target_gpus: list[int], input: Any) -> bool:
-    """Tell whether this call copies at all: mmcv asks for device -1 to stay on the CPU.
+    """Return whether this call copies at all: mmcv asks for device -1 to stay on the CPU.
 
     Args:
         target_gpus: numbers of the devices.

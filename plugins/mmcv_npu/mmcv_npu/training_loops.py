@@ -10,7 +10,7 @@ __all__ = ["TRAINING_LOOPS"]
 
 
 def _ends_iteration(runner: Any, fn_name: str) -> bool:
-    """Tell whether hooks are called because an iteration ends: the optimizer steps in one of them, ``OptimizerHook``.
+    """Return whether hooks are called because an iteration ends: the optimizer steps in one of them, ``OptimizerHook``.
 
     mmcv 1.0 to 1.7, ``runner/base_runner.py``: ``BaseRunner.call_hook(fn_name)`` calls the method of that name of every
     hook. Both runners call it after each training iteration, and with other names in validation.

@@ -27,7 +27,7 @@ def forward_fits(
     max_voxels: int = 20000,
     deterministic: bool = True,
 ) -> bool:
-    """Tell whether a kernel takes this call, see :func:`forward`."""
+    """Return whether a kernel takes this call, see :func:`forward`."""
     import torch
 
     if not kernels.takes(points) or points.dtype != torch.float32 or points.dim() != 2 or points.shape[1] < 3:

@@ -22,7 +22,7 @@ _VELOCITY = slice(7, 9)
 
 
 def dataset_boxes_fit(detection: dict[str, Any], with_velocity: bool = True) -> bool:
-    """Tell whether :func:`dataset_boxes` does what mmdet3d 1.0 does with these arguments.
+    """Return whether :func:`dataset_boxes` does what mmdet3d 1.0 does with these arguments.
 
     Args:
         detection: see :func:`dataset_boxes`.
@@ -52,7 +52,7 @@ def dataset_boxes(detection: dict[str, Any], with_velocity: bool = True) -> list
 
 
 def metric_boxes_fit(detection: dict[str, Any]) -> bool:
-    """Tell whether :func:`metric_boxes` does what mmdet3d 1.1 and later do with ``detection``.
+    """Return whether :func:`metric_boxes` does what mmdet3d 1.1 and later do with ``detection``.
 
     Boxes of other types, and camera boxes without a velocity, are for the original to refuse.
     """
@@ -88,7 +88,7 @@ def metric_boxes(detection: dict[str, Any]) -> tuple[list[Any], Optional[Any]]:
 
 
 def _are_complete(boxes: Any, detection: dict[str, Any]) -> bool:
-    """Tell whether each box has a label and a score; mmdet3d fails at the first that has not."""
+    """Return whether each box has a label and a score; mmdet3d fails at the first that has not."""
     given = (detection["scores_3d"], detection["labels_3d"])
     return all(values.dim() > 0 and len(values) >= len(boxes) for values in given)
 

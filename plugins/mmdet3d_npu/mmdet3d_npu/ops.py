@@ -18,7 +18,7 @@ LARGEST_VIEW = 2**31
 
 
 def voxel_pooling_fits(transformer: Any, coor: Any, x: Any) -> bool:
-    """Tell whether the kernel takes this call, see :func:`voxel_pooling`."""
+    """Return whether the kernel takes this call, see :func:`voxel_pooling`."""
     import torch
 
     batch, channels = x.shape[0], x.shape[-1]

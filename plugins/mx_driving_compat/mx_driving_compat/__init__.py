@@ -27,7 +27,7 @@ _finder: Optional[PublicNames] = None
 
 
 class Installation:
-    """What :func:`install` returns: undoes the installation, also at the end of a ``with`` block.
+    """The result of :func:`install`: undoes the installation, also at the end of a ``with`` block.
 
     Args:
         own: whether it was this call that did it.

@@ -23,7 +23,7 @@ __all__ = ["connect", "disconnect", "hide"]
 _EXTENSION = "torch._C"
 _DISTRIBUTED = "torch._C._distributed_c10d"
 
-#: What only a CUDA build has in ``torch._C``; a build without CUDA has no name that begins like this in the module as
+#: Names that only a CUDA build has in ``torch._C``. A build without CUDA has no name like these in the module as
 #: it is compiled (torch 2.13). ``torch.cuda`` adds classes of some of these names there, to derive others from.
 _PREFIXES = re.compile(r"_(cuda|cudnn|cusparselt|gds_|nccl|nvtx|Cuda|CUDA|CUuuid|broadcast|gather|scatter)")
 _NAMES = frozenset(
@@ -161,7 +161,7 @@ def _no_device(device: int) -> int:
 
 
 class _NoRanges:
-    """What ``torch.cuda.nvtx`` calls where torch has no NVTX."""
+    """The functions that ``torch.cuda.nvtx`` calls where torch has no NVTX."""
 
     @staticmethod
     def _fail(*args: object, **kwargs: object) -> None:

@@ -29,7 +29,7 @@ TORCH_NPU = StandIn(
 
 
 class Installation:
-    """What :func:`install` returns: a context manager, and the handle that undoes the installation.
+    """The result of :func:`install`: a context manager, and the handle that undoes the installation.
 
     Several installations may be open at once (a test session and a test in it); the stand-ins stay until the last
     one is undone.
@@ -133,7 +133,7 @@ def _disconnect(name: str) -> None:
 
 
 def is_installed() -> bool:
-    """Tell whether the device is emulated in this process, or is going to be once torch is imported."""
+    """Return whether the device is emulated in this process, or is going to be once torch is imported."""
     return TORCH_NPU.name in _finders
 
 
@@ -178,7 +178,7 @@ def check() -> None:
 
 
 def device_is_active() -> bool:
-    """Tell whether torch has the emulated device; from then on to the end of the process."""
+    """Return whether torch has the emulated device; from then on to the end of the process."""
     if "npu_emulator.device" not in sys.modules:
         return False
     from npu_emulator.device import is_active

@@ -1,4 +1,4 @@
-"""What the real kernels do not take, so that code which runs here also runs on the device.
+"""Refuses the arguments that real kernels refuse, so that code which runs here also runs on the device.
 
 The limits are those that mx-driving 26.2 checks or documents (its ``ops`` sources, the checks in its compiled
 module, and the pages of its API reference). A kernel called outside them raises :class:`LimitError`, also where the

@@ -1,4 +1,4 @@
-"""What the emulator adds to patchcore: ``patchcore run --emulate-npu``, and the word "emulated" in every report."""
+"""Adds the emulator to patchcore: ``patchcore run --emulate-npu``, and the word "emulated" in every report."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def emulated_devices() -> Sequence[str]:
 
 @pc.hookimpl
 def report_sections() -> Sequence[pc.Section]:
-    """Say that the NPU is emulated; nothing where it is not."""
+    """Return a section that the NPU is emulated; an empty list where it is not."""
     from npu_emulator.installation import current_settings, device_is_active, is_installed
 
     if not is_installed():

@@ -1,4 +1,4 @@
-"""What is emulated: which core, how many devices, which chip, whose random numbers."""
+"""The settings of the emulation: core, number of devices, chip, source of random numbers."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ _Waiting = dict[str, tuple[_StandInLoader, ModuleType]]
 
 
 class _StandInDistribution(importlib.metadata.Distribution):
-    """What ``importlib.metadata`` finds of a library that is stood in for."""
+    """The metadata of an emulated library, for ``importlib.metadata``."""
 
     def __init__(self, stand_in: StandIn, version: str) -> None:
         entry_points = "".join(f"[{group}]\n{line}\n" for group, line in stand_in.entry_points.items())

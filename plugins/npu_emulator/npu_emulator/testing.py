@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Say at the top of the run that the NPU is emulated."""
+    """Return the line at the top of a test run: the NPU is emulated."""
     if not config.getoption("--emulate-npu"):
         return []
     from npu_emulator.installation import current_settings

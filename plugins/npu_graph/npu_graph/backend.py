@@ -1,4 +1,4 @@
-"""What ``torch.compile(backend=...)`` is given: the name of a vendor, until the first graph comes."""
+"""The argument of ``torch.compile(backend=...)``: the name of a vendor, resolved at the first graph."""
 
 from __future__ import annotations
 

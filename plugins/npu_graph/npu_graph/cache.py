@@ -68,7 +68,7 @@ def key_of(source: str, facts: Mapping[str, str]) -> str:
 
 
 def in_use(place: Path) -> bool:
-    """Tell whether this process has loaded the kernel of an entry."""
+    """Return whether this process has loaded the kernel of an entry."""
     return Path(os.path.realpath(place)) in _LOADED
 
 
@@ -146,7 +146,7 @@ def _load(place: Path, name: str, load: Callable[[Path], Any]) -> tuple[Optional
 
 
 def _damage(place: Path) -> Optional[str]:
-    """What is wrong with an entry, ``None`` when nothing is."""
+    """The fault of an entry, ``None`` if it has none."""
     if not place.is_dir():
         return _ABSENT
     try:

@@ -1,4 +1,4 @@
-"""What can go wrong between a graph and a kernel, as exceptions.
+"""The exceptions between a graph and a kernel.
 
 GraphError
 ├── UnknownVendor     a backend's vendor is contributed by no plugin
@@ -44,7 +44,7 @@ class VendorUnavailable(GraphError):
 
 
 class RewriteError(GraphError):
-    """What takes the place of a pattern has another shape or dtype than the pattern."""
+    """The replacement of a pattern has another shape or dtype than the pattern."""
 
 
 class InferenceError(GraphError):

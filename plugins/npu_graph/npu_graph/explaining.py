@@ -62,7 +62,7 @@ class Recompilation:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What became of the graphs of a program.
+    """The outcome of each graph of a program.
 
     Args:
         graphs: those that were compiled for vendors.

@@ -1,4 +1,4 @@
-"""What is in the cache of kernels, and what is removed from it: on request, or to keep to a limit.
+"""Lists the cache of kernels, and removes entries: on request, or to keep to a limit.
 
 Only what the cache itself has made is touched: ``VENDOR/ab/<64 digits>``, and what a process that was killed while it
 made an entry has left beside it. Whatever else lies there is somebody else's. Entries are moved away under the lock
@@ -27,7 +27,7 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 _LEFT_OVER = re.compile(r"[0-9a-f]{8}-.+|old-.+")
 
 
-#: What the caches take that this process has made entries in, as far as it knows.
+#: The sizes of the caches that this process has added entries to, as far as it knows.
 _SIZES: dict[Path, int] = {}
 #: How much of the limit is taken after a removal, so that the next entry is not the next to be too much.
 _ROOM = 0.9
@@ -54,7 +54,7 @@ class StoredKernel:
 
 @dataclass(frozen=True)
 class Removal:
-    """What a removal came to.
+    """The result of a removal.
 
     Args:
         removed: the entries that are gone.

@@ -42,13 +42,13 @@ def list_vendors(plugins: Plugins) -> Section:
 
 
 def _way_in(described: Mapping[str, Any]) -> str:
-    """What to give ``torch.compile``."""
+    """The value for ``torch.compile(backend=...)``."""
     names = " ".join(f"backend={name!r}" for name in described["backends"])
     return names or f"backend=npu_graph.Backend({described['vendor']!r})"
 
 
 def _unusable(described: Mapping[str, Any]) -> tuple[str, ...]:
-    """What keeps a vendor from being used here, where something does."""
+    """The reason why a vendor cannot be used here; empty if it can."""
     return () if described["obstacle"] is None else (f"not usable here: {described['obstacle']}",)
 
 

@@ -1,4 +1,4 @@
-"""What users decide about the backend: ``torch.compile(options=...)`` > environment > vendor > default."""
+"""The options of the backend: ``torch.compile(options=...)`` > environment > vendor > default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this distribution adds to patchcore: hooks for vendors, the vendors that need no hardware, and its commands."""
+"""Adds to patchcore: hooks for vendors, the vendors that need no hardware, and its commands."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def list_sections(plugins: Plugins) -> Sequence[pc.Section]:
 
 @pc.hookimpl
 def report_sections() -> Sequence[pc.Section]:
-    """Say what was compiled in this process; nothing where nothing was."""
+    """Return a section with the graphs that were compiled in this process; an empty list without any."""
     from npu_graph.recording import records
 
     if "npu_graph.pipeline" not in sys.modules or not records():

@@ -1,4 +1,4 @@
-"""What became of each graph that was compiled in this process: for ``patchcore graph explain``, reports and tests."""
+"""The outcome of each graph that was compiled in this process: for ``patchcore graph explain``, reports and tests."""
 
 from __future__ import annotations
 

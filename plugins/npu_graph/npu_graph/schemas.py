@@ -1,4 +1,4 @@
-"""What torch knows of operators by their names, to tell conversions that could never be used."""
+"""Looks operators up in torch by name, to find conversions that could never be used."""
 
 from __future__ import annotations
 

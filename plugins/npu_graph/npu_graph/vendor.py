@@ -25,7 +25,7 @@ Answer = Union[bool, Skip]
 
 @dataclass(frozen=True)
 class Conversion:
-    """What turns one operator into code of a vendor.
+    """Converts one operator to code of a vendor.
 
     Args:
         operator: name of an overload (``aten.add.Tensor``) or of a packet, which stands for all its overloads
@@ -63,7 +63,7 @@ class Rewrite:
 
 @dataclass
 class Declarations:
-    """What has been declared for a vendor, by itself and by others."""
+    """The declarations for a vendor, by itself and by others."""
 
     conversions: dict[str, Conversion] = field(default_factory=dict)
     rewrites: list[Rewrite] = field(default_factory=list)
@@ -117,14 +117,14 @@ class Vendor:
         """Declare conversions, rewrites and decompositions; called once, before the first graph. May import torch."""
 
     def available(self) -> Answer:
-        """Tell whether the vendor can be used on this machine; a ``patchcore.Skip`` says why not, and what to install.
+        """Return True if the vendor can be used here, else a ``patchcore.Skip`` with the reason and what to install.
 
         Called before :meth:`setup`, for listings too: it imports no torch, and remembers what takes long to find out.
         """
         return True
 
     def supports(self, operation: Operation) -> Answer:
-        """Tell whether the vendor takes an operation that has a conversion; a ``patchcore.Skip`` says why not.
+        """Return whether the vendor takes an operation that has a conversion; a ``patchcore.Skip`` says why not.
 
         By default whatever has all its tensors on :attr:`device_type` and of :attr:`dtypes`.
         """

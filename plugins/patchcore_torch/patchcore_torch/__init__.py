@@ -1,4 +1,4 @@
-"""What patchcore knows about torch and is no patch of a program. Importing this package imports no torch.
+"""Support for torch that is no patch of a program. Importing this package imports no torch.
 
 ``training/`` counts training steps, profiles some of them and brakes; ``ranks/`` compares the ranks of a job;
 ``torchscript.py`` has scripts call what is patched; ``tensors/`` runs and compares the calls of ``patchcore verify``;

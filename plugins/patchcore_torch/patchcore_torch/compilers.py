@@ -89,5 +89,5 @@ def _take_builtin(ref: weakref.ref[Any]) -> None:
 
 
 def _is_loaded(name: str) -> bool:
-    """Tell whether a module of torch has been imported, to the end."""
+    """Return whether a module of torch has been imported, to the end."""
     return executed_module(f"torch.{name}") is not None

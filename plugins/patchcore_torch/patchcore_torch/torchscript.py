@@ -29,7 +29,7 @@ _early: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def mark(function: Any, original: Any, in_class: bool) -> None:
-    """Tell TorchScript how to call ``function``.
+    """Declare to TorchScript how to call ``function``.
 
     Args:
         function: a wrapper, dispatcher or counter.

@@ -1,4 +1,4 @@
-"""What a range tells of the arguments of a call: names, types, shapes, dtypes and values.
+"""Describes the arguments of a call in a range: names, types, shapes, dtypes and values.
 
 A tensor is told by its type, shape and dtype; no element is read, so nothing waits for a device, and tensors that have
 no elements (meta, fake, inside of vmap) are told like others. Nothing that an argument's class defines is called.

@@ -50,7 +50,7 @@ def choose(name: str) -> str:
 
 
 def _has_gpu() -> bool:
-    """Tell whether torch can use a GPU; ``torch.cuda.is_available()`` may speak of an NPU."""
+    """Return whether torch can use a GPU; ``torch.cuda.is_available()`` may speak of an NPU."""
     count: Optional[Callable[[], int]] = getattr(private_torch.C, "_cuda_getDeviceCount", None)
     return count is not None and count() > 0
 

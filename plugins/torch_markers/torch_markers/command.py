@@ -1,4 +1,4 @@
-"""What markers add to the command line: ``patchcore run --markers`` and ``patchcore markers summary``."""
+"""Adds markers to the command line: ``patchcore run --markers`` and ``patchcore markers summary``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch_markers.patches import make_patches
 
 __all__ = ["configure", "configured_patches", "register_command", "register_options"]
 
-#: What the command line of the run says, in each of its processes; ``None`` where it asks for no markers.
+#: The options of the run, in each of its processes; ``None`` without markers.
 _asked: Optional[Mapping[str, Any]] = None
 
 

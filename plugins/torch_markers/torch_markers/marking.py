@@ -1,4 +1,4 @@
-"""What is marked now: the options and the backend in force.
+"""The options and the backend that mark now.
 
 Imported when markers are applied: needs torch.
 """
@@ -52,7 +52,7 @@ class Marking:
         self.on = True
 
     def ready(self) -> bool:
-        """Tell whether ranges are made now: not while the program is traced, nor when nobody listens."""
+        """Return whether ranges are made now: not while the program is traced, nor when nobody listens."""
         return not (_is_compiling() or _is_tracing() or (self.idle is not None and self.idle()))
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:

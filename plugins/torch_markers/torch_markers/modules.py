@@ -29,7 +29,7 @@ _LONGEST = 500  # characters of a module's representation
 
 
 class _Module:
-    """What is known of a module.
+    """A module, and its name in ranges.
 
     Args:
         module: it.
@@ -118,7 +118,7 @@ def after_forward(module: Any, args: Any, result: Any) -> None:
 
 
 def _is_inside(frame: Optional[FrameType], scope: Scope) -> bool:
-    """Tell whether ``frame`` was called, by others perhaps, in the call of the scope's module."""
+    """Return whether ``frame`` was called, by others perhaps, in the call of the scope's module."""
     called = scope.frame
     while frame is not None and frame is not called:
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""What a function of torch is called in a range.
+"""Names functions of torch in ranges.
 
 Imported when markers are applied: needs torch.
 """
@@ -26,7 +26,7 @@ _METADATA = frozenset(
         *("result_type", "promote_types", "can_cast"),
     )
 )
-#: What is not for users: the switches of torch, and the ranges of its profiler.
+#: Functions that are not for users: the switches of torch, and the ranges of its profiler.
 _INTERNAL = ("torch._C", "torch._ops.profiler")
 #: Where users find what is defined in other places.
 _PUBLIC = {

@@ -1,4 +1,4 @@
-"""What a user says about markers: which are made, what they tell, and where they go."""
+"""The options of markers: which are made, their content, and where they are written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["BACKENDS", "CATEGORY", "LEVELS", "ORDERS", "PREFIX", "VIEWS", "Marke
 BACKENDS = ("auto", "nvtx", "mstx", "itt", "record_function", "trace")
 MODULES, FUNCTIONS, ALL = LEVELS = ("modules", "functions", "all")
 
-#: What ``patchcore markers summary`` tells the time by, and how it sorts.
+#: The rows of ``patchcore markers summary``, and the columns that it sorts by.
 VIEWS = ("module", "op", "site")
 ORDERS = ("self", "total", "count")
 

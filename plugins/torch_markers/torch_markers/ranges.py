@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAME", "OPTIONS", "Marker", "mark_call", "parse", "range", "start", "wrap"]
 
-#: What the patches that mark a library's functions answer to, besides their own names.
+#: The legacy name that all patches have that mark a library's functions.
 NAME = "markers"
 
 #: The patch whose options say what is marked, and by which backend.
@@ -33,7 +33,7 @@ class Marker(Protocol):
     """Makes ranges. Those of one thread are closed in the reverse order in which they were opened."""
 
     def ready(self) -> bool:
-        """Tell whether ranges are made now: not while a compiler traces the program, or nobody listens."""
+        """Return whether ranges are made now: not while a compiler traces the program, or nobody listens."""
 
     def open(self, text: str) -> Any:
         """Begin a range; return what :meth:`close` takes.

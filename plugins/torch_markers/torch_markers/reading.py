@@ -15,7 +15,7 @@ from patchcore import PatchcoreError
 __all__ = ["TraceError", "events"]
 
 _CHUNK = 1 << 20
-#: What comes before the events in the object form of a trace (Trace Event Format); the array form begins with them.
+#: The text before the events in the object form of a trace (Trace Event Format); the array form begins with them.
 _BEGINNING = re.compile(r'\s*\[|.*?"traceEvents"\s*:\s*\[', re.DOTALL)
 _BETWEEN = re.compile(r"[\s,]*")
 #: How much of a file may come before its events.
@@ -100,7 +100,7 @@ def _decoded(path: str, chunks: Iterator[str]) -> Iterator[Any]:
 
 
 def _is_broken(buffer: str, position: int) -> bool:
-    """Tell whether an event that cannot be decoded is followed by others, so that it was not merely cut off."""
+    """Return whether an event that cannot be decoded is followed by others, so that it was not merely cut off."""
     return re.search(r"}\s*,\s*{", buffer[position:]) is not None
 
 

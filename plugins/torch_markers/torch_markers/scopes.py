@@ -29,7 +29,7 @@ _FEW = 8  # so many tensors of a result are looked at
 
 
 class Marking(Protocol):
-    """What makes ranges: a :class:`torch_markers.marking.Marking`."""
+    """Makes ranges: a :class:`torch_markers.marking.Marking`."""
 
     on: bool
     backward: bool
@@ -73,7 +73,7 @@ class Scope:
         current.switch(self)
 
     def claim(self, result: Any) -> None:
-        """Tell the node that made ``result``, or the first tensors in it, that this scope did.
+        """Give this scope to the node that made ``result``, or the first tensors in it.
 
         A node is told once: a function that returns its argument has not made it, and what a module returns was made by
         a function in it. To be called where torch dispatches to no Python.
@@ -135,7 +135,7 @@ class BackwardPass:
 
 
 class _Thread(threading.local):
-    """What this thread is inside of.
+    """The scopes that this thread is inside of.
 
     ``scope`` is the innermost call of a module, ``claimed`` the number of the last node that was told its scope.
     """

@@ -13,7 +13,7 @@ __all__ = ["Line", "Summary"]
 
 
 class Line(NamedTuple):
-    """What one module, operator or line of the program took.
+    """The time of one module, operator or line of the program.
 
     Args:
         name: of the module, operator or line.
@@ -61,7 +61,7 @@ def _site_of(said: Mapping[str, Any]) -> Optional[str]:
     return str(lines[-1]) if isinstance(lines, list) and lines else None
 
 
-#: What a range says about each of the views.
+#: The key of each view in the text of a range.
 _TOLD: tuple[Callable[[Mapping[str, Any]], Optional[str]], ...] = (_module_of, _op_of, _site_of)
 
 

@@ -1,4 +1,4 @@
-"""What a range says: JSON, written so that it stays whole wherever it is stored.
+"""The text of a range: JSON, written so that it stays whole wherever it is stored.
 
 Names of ranges end up in files whose writers do not escape them: the chrome trace of ``torch.profiler`` (torch 2.13) is
 no JSON any more after a name with a ``"``, and shows a name that is not ASCII as "unknown". So the JSON here has single
@@ -20,7 +20,7 @@ __all__ = ["BACKWARD", "LONGEST", "describe", "parse", "quote", "scalar"]
 #: How many characters of a string are told; the rest becomes an ellipsis.
 LONGEST = 200
 
-#: What the text of a range of the backward pass begins with, in the place of the brace.
+#: The first characters of the text of a range of the backward pass, in the place of the brace.
 BACKWARD = "{'dir':'bwd',"
 
 _LONGEST_INT = 64  # bits

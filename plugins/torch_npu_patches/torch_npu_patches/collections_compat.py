@@ -11,7 +11,7 @@ from typing import Union
 
 import patchcore as pc
 
-#: What ``collections`` had. A later Python may remove some from ``collections.abc``, too (3.14: ``ByteString``).
+#: Names that ``collections`` had. A later Python may remove some from ``collections.abc``, too (3.14: ``ByteString``).
 NAMES = (
     *("Awaitable", "Coroutine", "AsyncIterable", "AsyncIterator", "AsyncGenerator", "Hashable", "Iterable", "Iterator"),
     *("Generator", "Reversible", "Sized", "Container", "Callable", "Collection", "Set", "MutableSet", "Mapping"),
@@ -21,7 +21,7 @@ NAMES = (
 
 
 def removed_here() -> Union[bool, pc.Skip]:
-    """Tell whether this Python has removed the names."""
+    """Return whether this Python has removed the names."""
     if sys.version_info < (3, 10):
         return pc.Skip("collections of this Python has the names still")
     return True

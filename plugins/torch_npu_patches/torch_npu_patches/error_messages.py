@@ -1,4 +1,4 @@
-"""What to do about errors that programs written for CUDA end with on an NPU.
+"""Advice on errors that end programs written for CUDA on an NPU.
 
 docs/troubleshooting.md has these and more, with the causes.
 """

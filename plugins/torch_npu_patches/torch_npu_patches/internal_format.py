@@ -16,7 +16,7 @@ NAME = "torch.internal_format"
 ALLOW = "allow"
 TARGET = "torch_npu:npu.config.allow_internal_format"
 
-#: What torch_npu calls it in C++ (``torch_npu/npu/utils.py``, ``_npuConfig``), where the value is kept.
+#: Its name in C++ of torch_npu (``torch_npu/npu/utils.py``, ``_npuConfig``), where the value is kept.
 OPTION = "ALLOW_INTERNAL_FORMAT"
 
 

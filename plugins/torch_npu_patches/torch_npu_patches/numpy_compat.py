@@ -44,7 +44,7 @@ RENAMED = {
 
 
 def in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> Any:
-    """Tell for each element of ``ar1`` whether it is in ``ar2``, in one dimension, as numpy 2.3 does."""
+    """Return for each element of ``ar1`` whether it is in ``ar2``, in one dimension, as numpy 2.3 does."""
     import numpy
 
     return numpy.isin(numpy.ravel(ar1), ar2, assume_unique=assume_unique, invert=invert, kind=kind)

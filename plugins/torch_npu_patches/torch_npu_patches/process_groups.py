@@ -1,4 +1,4 @@
-"""What to do about a process group that has no backend for NPU tensors, such as one of gloo."""
+"""Advice on a process group that has no backend for NPU tensors, such as one of gloo."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ ALIGNMENT = 8
 
 
 def on_npu(src: Any, index: Any, dim: int = -1, out: Any = None, dim_size: Any = None) -> bool:
-    """Tell whether a kernel takes this call: NPU tensors that float32 holds exactly.
+    """Return whether a kernel takes this call: NPU tensors that float32 holds exactly.
 
     The rest, integers and float64 among it, goes to torch_scatter itself. Arguments: see :func:`scatter_sum`.
     """
@@ -32,12 +32,12 @@ def on_npu(src: Any, index: Any, dim: int = -1, out: Any = None, dim_size: Any =
 
 
 def sum_on_npu(src: Any, index: Any, dim: int = -1, out: Any = None, dim_size: Any = None) -> bool:
-    """Tell whether the kernel for sums takes this call; it asks an index for its maximum, so no empty one."""
+    """Return whether the kernel for sums takes this call; it asks an index for its maximum, so no empty one."""
     return on_npu(src, index) and src.numel() > 0
 
 
 def mean_on_npu(src: Any, index: Any, dim: int = -1, out: Any = None, dim_size: Any = None) -> bool:
-    """Tell whether the kernel for means takes this call; it has no gradient for ``out``."""
+    """Return whether the kernel for means takes this call; it has no gradient for ``out``."""
     return sum_on_npu(src, index) and not (out is not None and out.requires_grad)
 
 

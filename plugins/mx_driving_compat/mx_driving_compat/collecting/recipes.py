@@ -77,7 +77,7 @@ def _text() -> str:
 
 
 class _Recipe:
-    """What a child process needs to apply the patches of a patcher.
+    """The data with which a child process applies the patches of a patcher.
 
     Args:
         patcher: applied.

@@ -18,7 +18,7 @@ __all__ = ["ImportControl", "Replacement"]
 
 
 class Replacement(NamedTuple):
-    """What to replace a module with.
+    """The replacement of a module.
 
     Args:
         base: dotted name of another module, ``None`` for a module of the exports alone.

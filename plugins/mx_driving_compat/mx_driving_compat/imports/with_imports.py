@@ -26,7 +26,7 @@ Spec = Union[str, Sequence[str]]
 #: The recipe of each function that :func:`with_imports` has made.
 _recipes: weakref.WeakKeyDictionary[Any, _Recipe] = weakref.WeakKeyDictionary()
 
-#: What the arguments of a decorator may consist of.
+#: The kinds of node that the arguments of a decorator may consist of.
 _PLAIN = (
     ast.Constant,
     ast.Name,

@@ -1,1 +1,1 @@
-"""What the patcher tells: its logger, the summary of a run, and the result of a patch."""
+"""The messages of the patcher: its logger, the summary of a run, and the result of a patch."""

@@ -36,7 +36,7 @@ __all__ = [
     "set_patcher_log_level",
 ]
 
-#: What to do about an event.
+#: The reactions to an event.
 LogAction = Literal["debug", "info", "warning", "error", "exception", "exit", "silent"]
 
 LOGGER_NAME = "mx_driving.patcher"

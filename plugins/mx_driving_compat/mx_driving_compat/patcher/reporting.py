@@ -1,4 +1,4 @@
-"""What the ``apply()`` of a patch returns."""
+"""The result of the ``apply()`` of a patch."""
 
 from mx_driving_compat.messages.results import PatchResult, PatchStatus
 

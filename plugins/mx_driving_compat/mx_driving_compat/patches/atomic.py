@@ -75,7 +75,7 @@ class AtomicPatch(SinglePatch):
 
     @property
     def _original(self) -> Any:
-        """What the target was, ``None`` before this patch was applied."""
+        """The original object of the target, ``None`` before this patch was applied."""
         return self._seen.cell_contents
 
     @property

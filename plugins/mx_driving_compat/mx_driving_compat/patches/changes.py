@@ -97,7 +97,7 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
 
     @property
     def replacement(self) -> Any:
-        """What was given: the object, its path, or ``None``."""
+        """The replacement as it was given: the object, its path, or ``None``."""
         return self.given[0]
 
     @property

@@ -81,7 +81,7 @@ _BASES: Mapping[str, type[Predefined]] = {
 
 
 class TransferToNpu(Predefined):
-    """What importing ``mx_driving`` does besides: calls for CUDA get the NPU, and torch.compile understands them."""
+    """The further effect of ``import mx_driving``: calls for CUDA use the NPU, and torch.compile understands them."""
 
     name = "transfer_to_npu"
     legacy_name = "transfer_to_npu"

@@ -84,7 +84,7 @@ class PatchDeclaration(NamedTuple):
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What is left to do by hand."""
+        """The remarks on work that is left to do by hand."""
         return tuple(change for change in self.changes if isinstance(change, Remark))
 
 

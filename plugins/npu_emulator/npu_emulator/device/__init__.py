@@ -27,7 +27,7 @@ SUPPORTED_TORCH = ("2.13",)
 #: Set to 1 to try another release all the same.
 ANY_TORCH = "NPU_EMULATOR_ANY_TORCH"
 
-#: What torch calls the backend while it is nobody's.
+#: The name of the backend in torch as long as no library has renamed it.
 _UNCLAIMED = "privateuseone"
 _STAND_IN = "npu_emulator.torch_npu"
 

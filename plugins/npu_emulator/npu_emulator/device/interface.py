@@ -1,4 +1,4 @@
-"""What a core is: the part that makes tensors on ``npu:0`` possible, in Python or compiled."""
+"""The interface of a core: the part that makes tensors on ``npu:0`` possible, in Python or compiled."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What kernels of torch_npu, mx_driving and mmcv compute alike: one module for each formula, of plain PyTorch code."""
+"""Formulas that kernels of torch_npu, mx_driving and mmcv share: one module for each formula, of plain PyTorch code."""

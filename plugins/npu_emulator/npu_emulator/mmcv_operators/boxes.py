@@ -10,7 +10,7 @@ from torch import Tensor
 
 __all__ = ["box_iou_rotated", "nms_rotated", "points_in_polygons_forward", "require_float"]
 
-#: What ``points_in_polygons_npu.cpp`` takes.
+#: The most polygons that ``points_in_polygons_npu.cpp`` takes.
 _MOST_POLYGONS = 2800
 
 

@@ -14,7 +14,7 @@ __all__ = ["BUILDS", "KERNELS", "PATCHES", "PATCHES_OF_MMDET3D", "Build", "build
 
 
 class Build(NamedTuple):
-    """What a build of mmcv for NPUs has.
+    """The kernels of a build of mmcv for NPUs.
 
     Args:
         version: the release.

@@ -18,7 +18,7 @@ from npu_emulator.notifying_loader import NotifyingLoader
 
 __all__ = ["MODULE", "OperatorsHook"]
 
-#: What mmcv's ``ext_loader.load_ext`` imports for every operator.
+#: The module that mmcv's ``ext_loader.load_ext`` imports for every operator.
 MODULE = "mmcv._ext"
 #: Functions of the module that say how it was built.
 _NOT_OPERATORS = frozenset(["get_compiler_version", "get_compiling_cuda_version"])

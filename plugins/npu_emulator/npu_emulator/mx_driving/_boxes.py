@@ -63,7 +63,7 @@ def _cross(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _inside(points: Tensor, corners: Tensor) -> Tensor:
-    """Tell which of the points, (..., p, 2), are in the rectangle, (..., 4, 2) counterclockwise, or on its edge."""
+    """Return which of the points, (..., p, 2), are in the rectangle, (..., 4, 2) counterclockwise, or on its edge."""
     edges = corners.roll(-1, dims=-2) - corners
     to_points = points.unsqueeze(-2) - corners.unsqueeze(-3)
     return (_cross(edges.unsqueeze(-3), to_points) >= -_ON_EDGE).all(dim=-1)

@@ -1,4 +1,4 @@
-"""What the scatter kernels share: the form of their arguments."""
+"""The form of the arguments of scatter kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is emulated in this process."""
+"""The settings of the emulated device in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What conversions return, and loops."""
+"""Results of conversions, and loops."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Buffer:
         return all(is_one(n) or same(s, w) for n, s, w in zip(self.shape, self.stride, wanted))
 
     def has_shape(self, shape: Sequence[Any]) -> bool:
-        """Tell whether it is known to have a shape."""
+        """Return whether it is known to have a shape."""
         return len(self.shape) == len(shape) and all(map(same, self.shape, shape))
 
     def at(self, index: Sequence[str]) -> str:

@@ -55,7 +55,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Member:
-    """What a nest computes.
+    """The computation of a nest.
 
     Args:
         name: of the operation.
@@ -133,7 +133,7 @@ class Nest:
         return Nest(self.shape, self.step, self.gone, [*elementwise.members, *self.members])
 
     def has_room(self, shape: Sequence[Any], gone: tuple[int, ...]) -> bool:
-        """Tell whether one more member may have its loops: a fold of some dimensions, or elements if there are none."""
+        """Return whether a further member may have its loops: fold of some dimensions, or elements if there are none."""
         if len(shape) != len(self.shape) or not all(map(same, shape, self.shape)):
             return False
         if not gone or not self.gone:
@@ -165,7 +165,7 @@ class Nest:
 
 @dataclass
 class Own:
-    """What each iteration of outer loops has of its own.
+    """The values that each iteration of outer loops has.
 
     Args:
         registers: the local of what has one element, by the name of its memory.

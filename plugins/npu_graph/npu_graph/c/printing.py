@@ -90,7 +90,7 @@ def integer(given: Any) -> str:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Tell whether two sizes are known to be equal."""
+    """Return whether two sizes are known to be equal."""
     one, other = expression(one), expression(other)
     if one == other or (one.is_Integer and other.is_Integer):
         return bool(one == other)
@@ -98,7 +98,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def is_one(given: Any) -> bool:
-    """Tell whether a size is known to be 1."""
+    """Return whether a size is known to be 1."""
     return bool(expression(given) == 1)
 
 

@@ -1,4 +1,4 @@
-"""What conversions read elements with, and what blocks are written with."""
+"""Reads elements for conversions, and writes blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Elsewhere = Callable[[Buffer, Index], Optional[str]]
 
 
 class Loops(Protocol):
-    """What a reader asks of a :class:`~npu_graph.c.nests.Nest`."""
+    """The part of a :class:`~npu_graph.c.nests.Nest` that a reader uses."""
 
     @property
     def shape(self) -> Sequence[Any]:
@@ -31,7 +31,7 @@ class Loops(Protocol):
 
 
 class Values(Protocol):
-    """What a reader or a writer asks of a :class:`~npu_graph.c.program.Program`."""
+    """The part of a :class:`~npu_graph.c.program.Program` that a reader or a writer uses."""
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -55,7 +55,7 @@ class Values(Protocol):
 
 
 class Reader:
-    """What elements are computed with, inside the innermost loop; ``lines`` are the statements that come before them.
+    """Computes elements inside the innermost loop; ``lines`` are the statements that come before them.
 
     Args:
         program: has the values.
@@ -157,7 +157,7 @@ class Tracer(Reader):
 
 
 class Writer:
-    """What blocks are written with.
+    """Writes blocks.
 
     Args:
         program: has the values.

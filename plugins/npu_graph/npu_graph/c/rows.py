@@ -114,7 +114,7 @@ class Rows:
         )
 
     def _owned(self, readers: Mapping[str, set[Nest]]) -> tuple[Own, list[tuple[Root, Any]], set[str]]:
-        """What rows have of their own, the memory for it with sizes, and the names of members that are stored."""
+        """The values that each row has, their memory with sizes, and the names of members that are stored."""
         own, memory, is_stored = Own(), [], set()
         for nest in self.nests:
             for member in nest.members:
@@ -149,7 +149,7 @@ class Rows:
 
 
 def _is_of_its_row(written: tuple[Nest, tuple[int, ...], Access], read: tuple[Nest, tuple[int, ...], Access]) -> bool:
-    """Tell whether all that is read at an iteration of the outer loops was written at that one."""
+    """Return whether all that is read at an iteration of the outer loops was written at that one."""
     if not read[2].is_regular or not same(written[2].buffer.offset, read[2].buffer.offset):
         return False
     (outer, inner), (outer_read, inner_read) = _split(*written), _split(*read)

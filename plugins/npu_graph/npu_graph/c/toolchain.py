@@ -16,7 +16,7 @@ from patchcore import plugin as compilers
 
 __all__ = ["MISSING", "Toolchain", "find_compiler", "find_toolchain"]
 
-#: What to do where there is none.
+#: The advice where there is none.
 MISSING = (
     "no C compiler: neither $CC nor cc, gcc or clang on PATH compiles; install one (apt-get install gcc) or name it "
     "(CC=/opt/gcc/bin/gcc)"

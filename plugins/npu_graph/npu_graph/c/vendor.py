@@ -148,7 +148,7 @@ class Kernel:
         return tuple(tuple(flat[end - rank : end]) for end, rank in zip(ends, ranks))
 
 
-#: What was registered with this process, once.
+#: The objects that were registered with this process, once.
 _HOOKS: dict[str, Any] = {}
 
 
@@ -159,7 +159,7 @@ def _survive_forks(set_threads: Callable[[int], Any]) -> None:
 
 
 def _laid_out(tensor: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
-    """What torch says of the strides of an intermediate result, and what its kernel gives, may differ."""
+    """Return ``tensor`` with ``stride``: torch's strides of an intermediate result may differ from its kernel's."""
     tensor = tensor.resolve_neg()
     if tensor.stride() == stride:
         return tensor

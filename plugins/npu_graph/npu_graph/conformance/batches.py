@@ -26,7 +26,7 @@ SIZES = ((7, 9), (8, 11), (5, 13))
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of one case.
+    """The outcome of one case.
 
     Args:
         case: it.
@@ -164,5 +164,5 @@ def _refusals(cases: Sequence[Case], record: GraphRecord) -> list[str]:
 
 
 def _is_missing(problem: str) -> bool:
-    """Tell whether eager has no kernel for a dtype, in the words of torch."""
+    """Return whether eager has no kernel for a dtype, in the words of torch."""
     return "not implemented for '" in problem or "not support" in problem

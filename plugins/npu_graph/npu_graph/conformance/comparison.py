@@ -14,7 +14,7 @@ __all__ = ["MODEL_TOLERANCES", "TOLERANCES", "Tolerances", "compare", "describe"
 #: By name of a dtype: relative to each element, and relative to the largest magnitude of the tensor.
 Tolerances = Mapping[str, tuple[float, float]]
 
-#: What is allowed where ``graph_tolerances`` says nothing else. Integers and booleans are equal.
+#: The tolerances where ``graph_tolerances`` sets no others. Integers and booleans are equal.
 TOLERANCES: Tolerances = {
     "float64": (1e-10, 1e-10),
     "float32": (2e-5, 1e-5),

@@ -33,11 +33,11 @@ class Expected(NamedTuple):
     reason: str
 
     def concerns(self, operator: str, dtype: str) -> bool:
-        """Tell whether it is about an operator in a dtype."""
+        """Return whether it is about an operator in a dtype."""
         return self.operator == operator and self.dtype in (None, dtype)
 
     def covers(self, case: Case) -> bool:
-        """Tell whether it is about a case of its operator."""
+        """Return whether it is about a case of its operator."""
         return self.label in (None, case.label)
 
 

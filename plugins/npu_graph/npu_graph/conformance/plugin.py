@@ -1,4 +1,4 @@
-"""What ``pytest -p npu_graph.conformance`` brings: options, settings in ini files, words for results, a summary."""
+"""The plugin of ``pytest -p npu_graph.conformance``: options, settings in ini files, words for results, a summary."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def graph_suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 
 def pytest_report_header(config: pytest.Config) -> Optional[str]:
-    """Say what is tried."""
+    """Return the header of the test run: its backend."""
     name = config.getoption("--backend")
     return f"graph backend: {name}, dynamic: {config.getoption('--dynamic')}" if name else None
 
@@ -136,7 +136,7 @@ def pytest_report_teststatus(report: pytest.TestReport) -> Any:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say how many operators were converted and equal, dtype by dtype, and how much of the models was."""
+    """Print how many operators were converted and equal, dtype by dtype, and how much of the models."""
     tally: dict[str, Counter[str]] = {}
     shares: dict[str, str] = {}
     for status, reports in terminalreporter.stats.items():

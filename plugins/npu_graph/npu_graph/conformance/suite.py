@@ -1,4 +1,4 @@
-"""What is to be tried in a run, as its options and its ini file say."""
+"""The tests of a run, selected by its options and its ini file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Suite", "Trial"]
 
 
 class Trial(NamedTuple):
-    """What one test tries: the cases of an operator in one dtype, with static or with dynamic sizes."""
+    """The content of one test: the cases of an operator in one dtype, with static or with dynamic sizes."""
 
     operator: str
     dtype: str
@@ -101,7 +101,7 @@ class Suite:
 
     @functools.cached_property
     def trials(self) -> list[Trial]:
-        """What there is to try, dtype by dtype."""
+        """The tests, dtype by dtype."""
         return [
             Trial(operator, dtype, dynamic)
             for dynamic in self.modes

@@ -50,7 +50,7 @@ class Pair:
 
     @property
     def records(self) -> tuple[GraphRecord, ...]:
-        """What was compiled since this was made."""
+        """The graphs that were compiled since this object was made."""
         return records()[self._before :]
 
     def inputs(self) -> Iterator[torch.Tensor]:

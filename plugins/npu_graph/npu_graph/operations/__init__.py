@@ -1,1 +1,1 @@
-"""What vendors and the pipeline read: the operations of a subgraph, their arguments and their values."""
+"""The operations of a subgraph, their arguments and their values, for vendors and the pipeline."""

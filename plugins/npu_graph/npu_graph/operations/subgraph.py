@@ -24,7 +24,7 @@ _TOLD_BY_RESULT = {"dtype", "layout", "device", "pin_memory", "non_blocking", "m
 
 
 class Conversion(Protocol):
-    """What an operation asks of a :class:`npu_graph.vendor.Conversion`."""
+    """The part of a :class:`npu_graph.vendor.Conversion` that an operation uses."""
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -41,7 +41,7 @@ class Conversion(Protocol):
 
 @dataclass(frozen=True)
 class Operand:
-    """What an operation takes: an input of the subgraph, or the result of another operation. Its text is its name.
+    """The input of an operation: an input of the subgraph, or the result of another operation. Its text is its name.
 
     Args:
         name: in generated source; an identifier.
@@ -187,7 +187,7 @@ class TensorSpec:
 
 
 class Output(NamedTuple):
-    """What a subgraph gives."""
+    """The results of a subgraph."""
 
     operand: Operand
     made_by: str  # name of the operator, for messages

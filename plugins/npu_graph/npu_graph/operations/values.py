@@ -1,4 +1,4 @@
-"""What the nodes of a graph stand for, as aot_autograd has left it in ``node.meta["val"]``."""
+"""The values of the nodes of a graph, from ``node.meta["val"]`` of aot_autograd."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def value_of(node: Node) -> Any:
 
 
 def is_scalar(value: Any) -> bool:
-    """Tell whether a value is a number, symbolic or not."""
+    """Return whether a value is a number, symbolic or not."""
     return isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
@@ -76,7 +76,7 @@ def _source_of(symbol: sympy.Symbol, node: Node) -> str:
 
 
 def is_unbacked(symbol: sympy.Symbol) -> bool:
-    """Tell whether a symbol stands for a size that depends on data."""
+    """Return whether a symbol stands for a size that depends on data."""
     from npu_graph.private_torch import SymT, symbol_is_type
 
     return bool(symbol_is_type(symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)))

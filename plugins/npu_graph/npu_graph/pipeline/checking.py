@@ -106,7 +106,7 @@ class Check:
         return list(outputs)
 
     def _first_operator(self, inputs: Sequence[Any]) -> str:
-        """Say which operator is the first that deviates when it is run by itself on what eager gives."""
+        """Return the first operator that deviates when it is run by itself on the values of eager mode."""
         values = dict(zip(map(str, self._subgraph.symbols), inputs[len(self._subgraph.inputs) :]))
         interpreter = _Comparison(self._subgraph.graph, self._vendor, self._options, values, self._compile)
         with torch.no_grad():
@@ -162,7 +162,7 @@ def _double(value: Any) -> Any:
 def _is_rounding(
     got: torch.Tensor, wanted: torch.Tensor, graph: GraphModule, arguments: Sequence[Any], position: int
 ) -> bool:
-    """Tell whether a kernel is about as far from the result in double precision as eager is.
+    """Return whether a kernel is about as far from the result in double precision as eager is.
 
     Where large terms cancel, as in the gradient of a bias before a batch norm, two right results may have no digit in
     common. Eager may be exact by chance, and is then tried on inputs close by.

@@ -76,7 +76,7 @@ def _is_wanted(operator: Any, vendor: Vendor, options: Options) -> bool:
 
 
 def is_random(operator: Any) -> bool:
-    """Tell whether an operator draws random numbers."""
+    """Return whether an operator draws random numbers."""
     return torch.Tag.nondeterministic_seeded in getattr(operator, "tags", ())
 
 

@@ -60,7 +60,7 @@ def _symbols_of_inputs(graph: GraphModule) -> dict[sympy.Symbol, Node]:
 
 
 def _asks_a_result(node: Node) -> bool:
-    """Tell whether a number is taken from a tensor that the graph computes."""
+    """Return whether a number is taken from a tensor that the graph computes."""
     return any(
         isinstance(value_of(argument), torch.Tensor) and argument.op != "placeholder"
         for argument in node.all_input_nodes

@@ -16,7 +16,7 @@ from npu_graph.vendor import Vendor
 __all__ = ["declare"]
 
 aten = torch.ops.aten
-#: What torch has for an open end.
+#: The number for an open end in torch.
 END = 2**63 - 1
 
 

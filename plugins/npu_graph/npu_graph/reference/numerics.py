@@ -1,4 +1,4 @@
-"""What generated source needs and NumPy lacks. Arrays in, arrays out; images are ``[..., channels, height, width]``."""
+"""Functions that generated source needs and NumPy lacks. They take and return arrays; images are ``[..., channels, height, width]``."""
 
 from __future__ import annotations
 

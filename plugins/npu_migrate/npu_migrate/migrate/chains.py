@@ -196,7 +196,7 @@ def _last(alias: cst.ImportAlias, is_last: bool) -> cst.ImportAlias:
 
 
 def _new_name(table: RuleTable, name: str) -> Optional[str]:
-    """What a module, or a name in one, is imported as, ``None`` where it stays."""
+    """The new import of a module, or of a name in one; ``None`` where it stays."""
     new = table.translate(name)
     if new == name:
         return None

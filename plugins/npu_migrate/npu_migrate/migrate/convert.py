@@ -30,7 +30,7 @@ class NotReproduced(ValueError):
 
 
 class Conversion(NamedTuple):
-    """What became of one module.
+    """The outcome of one module.
 
     Args:
         source: the new source; the old one where nothing changed.

@@ -1,4 +1,4 @@
-"""What is to be changed in a tree, collected first and made in one pass, so that formatting and comments stay."""
+"""Edits of a tree, collected first and made in one pass, so that formatting and comments stay."""
 
 from __future__ import annotations
 

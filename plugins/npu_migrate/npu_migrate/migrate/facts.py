@@ -1,4 +1,4 @@
-"""What the classes of a project define under a name that tensors have too: those are the project's own."""
+"""Finds attributes that classes of a project define under names of tensors: the rules leave those alone."""
 
 from __future__ import annotations
 

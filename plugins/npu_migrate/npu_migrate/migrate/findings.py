@@ -1,4 +1,4 @@
-"""What was found in a program: immutable records with their place."""
+"""Findings in a program: immutable records with their place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 __all__ = ["LEVELS", "NEEDS_A_PERSON", "Finding"]
 
-#: What a finding can be, in the order of the reports.
+#: The kinds of finding, in the order of the reports.
 LEVELS = {
     "error": "a file that could not be read, parsed or written",
     "unsupported": "no counterpart on an NPU",

@@ -33,7 +33,7 @@ class Arrival(NamedTuple):
 
 
 class Flow:
-    """What arrives where; :meth:`expect` is told the places.
+    """The values that arrive at places; :meth:`expect` adds a place.
 
     Args:
         program: the module.

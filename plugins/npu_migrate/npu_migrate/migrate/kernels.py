@@ -27,7 +27,7 @@ _BRANCH = "kernel.branch"
 #: How the modules are called that projects of the OpenMMLab family compile.
 _COMPILED = re.compile(r"\w+_(cuda|ext|cuda_ext)")
 _EXTENSION = re.compile(r"ext$|extension$", re.IGNORECASE)
-#: What compiles for the CPU alone: of torch.utils.cpp_extension, of setuptools.
+#: The functions that compile for the CPU alone: of torch.utils.cpp_extension, of setuptools.
 _OF_CPU = ("CppExtension", "Extension")
 _JUMPS = (cst.Return, cst.Raise, cst.Continue, cst.Break)
 #: How often a name may stand for another one before it is given up.
@@ -37,7 +37,7 @@ Branch = Union[cst.If, cst.IfExp]
 
 
 class ProjectKernels(NamedTuple):
-    """What the files of a project tell each other about kernels.
+    """The facts about kernels that the files of a project share.
 
     Args:
         compiled: names of modules that the project compiles.
@@ -50,7 +50,7 @@ class ProjectKernels(NamedTuple):
     users: frozenset[str] = frozenset()
 
     def may_be_in(self, source: str) -> bool:
-        """Tell whether a source may import a module that the project compiles."""
+        """Return whether a source may import a module that the project compiles."""
         return any(
             name in self.compiled or (name not in self.modules and _COMPILED.fullmatch(name))
             for line in re.findall(r"^[^#\n]*\bimport\b.*", source, re.MULTILINE)
@@ -85,7 +85,7 @@ class _Sides(NamedTuple):
 
 
 class Kernels:
-    """What a module uses of operators that have no kernel on an NPU.
+    """The uses that a module makes of operators without a kernel on an NPU.
 
     Args:
         program: the module.
@@ -176,7 +176,7 @@ class Kernels:
         return next((part for part in meaning.name.split(".") if part in self.project.users), None)
 
     def _is_nothing(self, assignment: md.Assignment) -> bool:
-        """Tell whether an assignment assigns ``None``, as after an import that fails."""
+        """Return whether an assignment assigns ``None``, as after an import that fails."""
         return dotted(self.names.value_of(assignment) or cst.Name("?")) == "None"
 
     def _without_cuda(self, body: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:
@@ -298,7 +298,7 @@ def _jumps(body: Any) -> bool:
 
 
 def _raises(side: Sequence[Any]) -> bool:
-    """Tell whether code does nothing but raise an error, after statements without branches."""
+    """Return whether code does nothing but raise an error, after statements without branches."""
     node = side[-1]
     last = _last(node.body if isinstance(node, cst.Else) else node) if hasattr(node, "body") else None
     return isinstance(last, cst.Raise)
@@ -384,5 +384,5 @@ def compiled_by(source: str) -> frozenset[str]:
 
 
 def _compiles(function: str) -> bool:
-    """Tell whether a function of a ``setup.py`` may describe a CUDA module, by its name."""
+    """Return whether a function of a ``setup.py`` may describe a CUDA module, by its name."""
     return bool(_EXTENSION.search(function)) and function.rpartition(".")[2] not in _OF_CPU

@@ -1,4 +1,4 @@
-"""What a name in a program stands for: followed through imports, aliases and scopes.
+"""Resolves names of a program: followed through imports, aliases and scopes.
 
 A name counts as imported where every assignment that its use may mean is the same import. ``torch = None`` behind an
 import that fails counts as nothing; any other second meaning makes it uncertain.
@@ -25,7 +25,7 @@ _ALIASES = 5
 
 
 class Meaning(NamedTuple):
-    """What a chain of names stands for.
+    """The meaning of a chain of names.
 
     Args:
         name: the qualified name, ``torch.cuda.Stream``.
@@ -116,7 +116,7 @@ class Names:
         return imports.pop(), not others
 
     def _aliased(self, assignment: md.Assignment, depth: int) -> Union[str, bool]:
-        """What an assignment makes a name stand for: a qualified name, nothing (True), something else (False)."""
+        """The meaning that an assignment gives a name: a qualified name, nothing (True), something else (False)."""
         value = self.value_of(assignment)
         if isinstance(value, cst.Name) and value.value == "None":
             return True

@@ -13,7 +13,7 @@ __all__ = ["has_rules", "lines", "notebook"]
 
 
 def has_rules(name: str, table: RuleTable) -> bool:
-    """Tell whether any rule is about files of this name."""
+    """Return whether any rule is about files of this name."""
     return any(_is_about(rule, name) for rule in table.of_kind("text"))
 
 

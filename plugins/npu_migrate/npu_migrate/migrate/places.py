@@ -21,7 +21,7 @@ _COMPARED = (cst.Equal, cst.NotEqual, cst.In, cst.NotIn, cst.Is, cst.IsNot)
 
 
 def expect_values(program: Program, names: Names, table: RuleTable, flow: Flow) -> None:
-    """Tell ``flow`` every place that a rule knows."""
+    """Add every place that a rule has to ``flow``."""
     for call in program.calls:
         for node, rule in _of_call(call, names, table):
             flow.expect(node, rule)

@@ -17,7 +17,7 @@ __all__ = ["Program", "arguments", "parts_of", "read"]
 
 
 class Program:
-    """What a module contains, in the order of the source.
+    """The content of a module, in the order of the source.
 
     Args:
         wrapper: with the module.
@@ -138,7 +138,7 @@ class Program:
                 self.values.setdefault(target.value, []).append(node.value)
 
     def _owner(self, node: cst.CSTNode) -> Optional[cst.CSTNode]:
-        """What a simple statement stands in, other than lines and blocks."""
+        """The node around a simple statement, other than lines and blocks."""
         kinds = (cst.SimpleStatementLine, cst.IndentedBlock, cst.SimpleStatementSuite)
         return next((parent for parent in self.ancestors(node) if not isinstance(parent, kinds)), None)
 

@@ -26,14 +26,14 @@ __all__ = ["Job", "Outcome", "convert_files", "default_jobs"]
 MANY = 64
 #: How many files a process is given at a time.
 _CHUNK = 4
-#: What an expression that nests deeply is given: bytes of address space, and calls of Python.
+#: The limits for an expression that nests deeply: bytes of address space, and calls of Python.
 _STACK, _DEPTH = 512 * 2**20, 20_000
 
 Progress = Callable[[], None]
 
 
 class Job(NamedTuple):
-    """What is the same for every file of a project.
+    """The settings and facts that all files of a project share.
 
     Args:
         table: the rules.
@@ -51,7 +51,7 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of one file.
+    """The outcome of one file.
 
     Args:
         path: the file, and what findings call it.

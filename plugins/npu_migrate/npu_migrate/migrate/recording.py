@@ -1,4 +1,4 @@
-"""What a conversion gathers: edits of the tree, and findings with their places."""
+"""The results of a conversion: edits of the tree, and findings with their places."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Record:
         self._kept.add(node)
 
     def keeps(self, node: cst.CSTNode) -> bool:
-        """Tell whether a node is to stay as it is."""
+        """Return whether a node is to stay as it is."""
         return bool(self._kept) and (
             node in self._kept or any(parent in self._kept for parent in self.program.ancestors(node))
         )

@@ -1,4 +1,4 @@
-"""What was found, as tables, JSON or CSV."""
+"""Writes findings as tables, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def summary(findings: Sequence[Finding], files: int, changed: int, verb: str = "
     return f"{counted(files, 'file')}, {changed} {verb}; {found or 'nothing found'}"
 
 
-#: What writes a report, by the end of its name.
+#: The writer of a report, by the end of its name.
 WRITERS: Mapping[str, Callable[[Sequence[Finding], Mapping[str, Any]], str]] = {
     ".csv": lambda findings, facts: as_csv(findings),
     ".html": as_page,

@@ -25,7 +25,7 @@ from patchcore.plugin import did_you_mean
 
 __all__ = ["KINDS", "RULE_LEVELS", "VALUES", "Rule", "RuleTable", "built_in_rules", "read_rules"]
 
-#: What rules can be about.
+#: The subjects of rules.
 KINDS = {
     "attr": "a qualified name, wherever it is used",
     "call": "a call of a qualified name; with keywords, only a call that has one of these keywords; "
@@ -46,7 +46,7 @@ KINDS = {
 }
 RULE_LEVELS = ("auto", "review", "unsupported", "unknown", "precision", "performance")
 
-#: What an argument can hold.
+#: The kinds of value of an argument.
 VALUES = ("device", "backend", "tensor_type")
 _REWRITING = {"attr", "import", "method", "member", "env"}  # kinds whose level auto asks for `replace`
 _TEXTS = ("id", "kind", "level", "replace", "value", "note")
@@ -88,7 +88,7 @@ class Rule:
     source: str = ""
 
     def is_about(self, name: str) -> bool:
-        """Tell whether ``exclude`` lets a name through."""
+        """Return whether ``exclude`` lets a name through."""
         return not any(name == other or _below(other, name) for other in self.exclude)
 
     def renamed(self, name: str) -> str:
@@ -262,7 +262,7 @@ class RuleTable:
         return rule.renamed(part) + name[len(part) :]
 
     def may_be_about(self, source: str) -> bool:
-        """Tell whether any rule about Python can have a say in a source; none has in most files of a project."""
+        """Return whether any rule about Python can have a say in a source; none has in most files of a project."""
         words = set(re.findall(r"\w+", source))
         return any(needed <= words for needed in self._needed)
 
@@ -302,5 +302,5 @@ class RuleTable:
 
 
 def _below(pattern: str, name: str) -> bool:
-    """Tell whether ``name`` is below ``package.*``."""
+    """Return whether ``name`` is below ``package.*``."""
     return pattern.endswith(".*") and name.startswith(pattern[:-1])

@@ -25,7 +25,7 @@ _SHELLS = frozenset(
         *(f"subprocess.{name}" for name in ("run", "call", "Popen", "check_call", "check_output")),
     )
 )
-#: What a leftover is called in the rules.
+#: The name of a leftover in the rules.
 _WORDS = {"device": "cuda", "tensor_type": "cuda", "backend": "nccl"}
 
 

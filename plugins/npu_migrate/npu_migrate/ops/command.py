@@ -167,7 +167,7 @@ def _without_patches(plan: Plan) -> tuple[str, ...]:
 
 
 def _replaced(plan: Plan) -> dict[str, list[str]]:
-    """What each patch that is not switched off replaces."""
+    """Return the targets that each patch replaces, without patches that are switched off."""
     found = {}
     for entry in plan:
         targets = [str(change.target) for change in entry.patch.changes if change.replaces]

@@ -23,7 +23,7 @@ __all__ = [
     "judge",
 ]
 
-#: What becomes of an operator with torch_npu: a kernel of its own; a kernel for all devices that calls others; nothing;
+#: The outcome of an operator with torch_npu: a kernel of its own; a kernel for all devices that calls others; nothing;
 #: the table does not know it; it was called with CPU tensors only, while others were on the NPU.
 SUPPORTED, COMPOSED, MISSING, UNKNOWN, ELSEWHERE = STATUSES = (
     "supported",
@@ -33,7 +33,7 @@ SUPPORTED, COMPOSED, MISSING, UNKNOWN, ELSEWHERE = STATUSES = (
     "CPU only",
 )
 
-#: What is shown for one that is missing, and is not called any more once patches are applied.
+#: The text for a missing operator that is not called once patches are applied.
 HANDLED = "handled"
 
 #: In which order rows are shown.

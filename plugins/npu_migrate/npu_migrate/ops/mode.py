@@ -76,7 +76,7 @@ class _OperatorMode(TorchDispatchMode):
 
 
 def _is_composite(name: str) -> bool:
-    """Tell whether an operator with NPU tensors runs a kernel that is the same for every device."""
+    """Return whether an operator with NPU tensors runs a kernel that is the same for every device."""
     has = private_torch.dispatch_has_kernel_for_dispatch_key
     return not has(name, _NPU_KEY) and (
         has(name, "CompositeExplicitAutograd") or has(name, "CompositeExplicitAutogradNonFunctional")

@@ -183,7 +183,7 @@ def _consequence(row: Row) -> str:
 
 
 def _handling(row: Row) -> str:
-    """What patches do about it, according to a trace with patches."""
+    """The effect of patches on it, according to a trace with patches."""
     if row.left is None:
         return ""
     if row.left >= row.record.total:

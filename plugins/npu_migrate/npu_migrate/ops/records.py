@@ -1,4 +1,4 @@
-"""What a trace has seen: one record for each operator and kind of device, in files that processes write."""
+"""The content of a trace: one record for each operator and kind of device, in files that processes write."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class OperatorRecord:
 
 @dataclass(frozen=True)
 class ProcessTrace:
-    """What one process has seen.
+    """The trace of one process.
 
     Args:
         process: its id.

@@ -1,4 +1,4 @@
-"""What ``patchcore ops`` adds to ``patchcore run``: ``--trace-operators``."""
+"""The option that ``patchcore ops`` adds to ``patchcore run``: ``--trace-operators``."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ __all__ = ["OPTION", "Program", "npu_options", "run"]
 #: The option of ``patchcore run`` that traces.
 OPTION = "--trace-operators"
 
-#: What is compiled has no operators any more.
+#: Compiled code calls no operators that a trace could see.
 _EAGER = {"TORCHDYNAMO_DISABLE": "1"}
 
 _CALLING = "npu_migrate.ops.calling"
@@ -34,7 +34,7 @@ _CALLING = "npu_migrate.ops.calling"
 
 @dataclass(frozen=True)
 class Program:
-    """What is traced.
+    """The program that is traced.
 
     Args:
         name: path of a script, or ``module:function``.
@@ -65,7 +65,7 @@ class Program:
 
     @property
     def is_function(self) -> bool:
-        """Tell ``module:function`` from a path; a file of that name is a script."""
+        """Distinguish ``module:function`` from a path; a file of that name is a script."""
         module, colon, function = self.name.partition(":")
         return (
             bool(colon) and not Path(self.name).exists() and all(map(str.isidentifier, [*module.split("."), function]))

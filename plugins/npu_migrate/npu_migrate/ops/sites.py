@@ -18,7 +18,7 @@ __all__ = ["Replaced", "Site", "Sites"]
 #: Packages whose frames are not the program's.
 _OURS = ("patchcore", "patchcore_startup", "torch_npu_patches", "npu_migrate", "npu_emulator", "torch", "torch_npu")
 
-#: What the emulator computes with operators of torch where a real library has a kernel of its own.
+#: Modules of the emulator that compute with operators of torch where a real library has a kernel of its own.
 _STAND_INS = tuple(
     os.sep + os.path.join("npu_emulator", *parts, "")
     for parts in (("mx_driving",), ("torch_npu", "ops"), ("torch_npu", "optim"))

@@ -1,4 +1,4 @@
-"""What releases of torch_npu have kernels for: data files beside this module, made by ``tools/operator_table.py``."""
+"""Operators with kernels in releases of torch_npu: data files beside this module, from ``tools/operator_table.py``."""
 
 from __future__ import annotations
 

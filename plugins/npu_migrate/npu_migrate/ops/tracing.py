@@ -40,7 +40,7 @@ _REMEMBERED = 200_000
 
 
 class Request(NamedTuple):
-    """What a trace is to know.
+    """The request for a trace: its tables and targets.
 
     Args:
         kernels: operators that torch_npu has kernels for: composites among them are not looked into.

@@ -14,7 +14,7 @@ __all__ = ["NO_MANIFEST", "PATIENCE", "Store", "compare_ranks"]
 #: How long a rank waits for the others, seconds; one that is not patched presents nothing.
 PATIENCE = 60.0
 
-#: What is said about a rank that presents nothing in time.
+#: The text about a rank that presents nothing in time.
 NO_MANIFEST = "rank {} sends no patches to compare; start every rank with patchcore run"
 
 _KEY = "patchcore/manifest"
@@ -22,7 +22,7 @@ _STEP = 0.02  # seconds
 
 
 class Store(Protocol):
-    """What is needed of ``torch.distributed.Store``."""
+    """The used part of ``torch.distributed.Store``."""
 
     def set(self, key: str, value: str) -> None:
         """Set ``key``."""
@@ -31,7 +31,7 @@ class Store(Protocol):
         """Return the value of ``key``, once there is one."""
 
     def check(self, keys: Sequence[str]) -> bool:
-        """Tell whether there are values for ``keys``."""
+        """Return whether there are values for ``keys``."""
 
 
 def compare_ranks(

@@ -17,7 +17,7 @@ def loaded_torch() -> Any:
 
 
 def is_tensor(value: Any) -> bool:
-    """Tell whether ``value`` is a tensor of torch, without importing it."""
+    """Return whether ``value`` is a tensor of torch, without importing it."""
     torch = loaded_torch()
     return torch is not None and isinstance(value, torch.Tensor)
 

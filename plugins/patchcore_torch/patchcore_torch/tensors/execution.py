@@ -61,7 +61,7 @@ class TensorExecution(Execution):
         return [value for value in self._results.values() if is_tensor(value) and value.requires_grad]
 
     def _leaves(self) -> CallOutcome:
-        """What gets a gradient, by name: arguments that require one, and parameters."""
+        """The tensors that get a gradient, by name: arguments that require one, and parameters."""
         arguments = (*flatten_values("args", self._args), *flatten_values("kwargs", self._kwargs))
         leaves = {name: leaf for name, leaf in arguments if is_tensor(leaf) and leaf.requires_grad}
         if self._module is not None:

@@ -1,4 +1,4 @@
-"""What is to happen when this process ends by itself."""
+"""Functions that run when this process ends by itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["at_end", "complain_without_steps", "leave_process_groups"]
 
 
 def complain_without_steps() -> None:
-    """Say when this process of a run ends that it has made no training step, where it was to make some."""
+    """Warn at the end of this process of a run if it was to make training steps and has made none."""
     atexit.register(_complain_without_steps)
 
 

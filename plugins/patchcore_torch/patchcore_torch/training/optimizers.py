@@ -41,7 +41,7 @@ after_optimizer_step._torchdynamo_disable = True  # type: ignore[attr-defined]
 
 
 def _is_inside_step(optimizer: Any, wrapper: CodeType, frame: Optional[Any]) -> bool:
-    """Tell whether ``frame`` was called by torch's wrapper for another call of ``step`` of the same optimizer."""
+    """Return whether ``frame`` was called by torch's wrapper for another call of ``step`` of the same optimizer."""
     while frame is not None:
         if frame.f_code is wrapper and frame.f_locals.get("self") is optimizer:
             return True

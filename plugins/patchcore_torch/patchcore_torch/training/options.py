@@ -1,4 +1,4 @@
-"""What a user asks for: what to record and when, after which step to stop, what a step is. Checked when it is set."""
+"""Options of training: the steps to record, the last step, the function that is a step. Checked when they are set."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class ProfilingOptions:
         return self.first_step - 1 - self.warmup
 
     def starts_cycle_after(self, step: int) -> bool:
-        """Tell whether the profiler is started between ``step`` and the next one."""
+        """Return whether the profiler is started between ``step`` and the next one."""
         cycles, rest = divmod(step - self.starts_after, self.wait + self.warmup + self.active)
         return rest == 0 and cycles >= 0 and (not self.repeat or cycles < self.repeat)
 

@@ -16,7 +16,7 @@ __all__ = ["STEPS", "CountedCall", "Steps", "after_step"]
 
 
 class Steps:
-    """What is known of the training steps of a process."""
+    """The state of the training steps of a process."""
 
     def __init__(self) -> None:
         #: How many steps were completed.

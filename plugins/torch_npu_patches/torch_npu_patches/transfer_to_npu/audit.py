@@ -82,7 +82,7 @@ class WithoutCuda(list[Any]):
 
 
 class Place(NamedTuple):
-    """What was called, and which of its arguments is meant.
+    """The called function, and the argument that names a device.
 
     Args:
         group: name of the patch.

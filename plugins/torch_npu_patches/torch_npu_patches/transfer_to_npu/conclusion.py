@@ -27,7 +27,7 @@ _KINDS = {
     audit.READ: ("reads is_cuda", "read is_cuda"),
 }
 
-#: What took the place of CUDA at a line where nothing was moved.
+#: The substitute of CUDA at a line where nothing was moved.
 _NOTHING = ("False", "cpu")
 
 

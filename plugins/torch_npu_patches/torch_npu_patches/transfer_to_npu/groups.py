@@ -18,7 +18,7 @@ from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, rewr
 
 __all__ = ["PREFIX", "SWITCH", "TRANSFER_TO_NPU", "layer_patch"]
 
-#: What the names of all patches of the layer start with.
+#: The start of the names of all patches of the layer.
 PREFIX = "torch.transfer_to_npu"
 
 #: The environment variable that switches the layer off with ``0``; torch_npu's own adapter reads it too.

@@ -32,7 +32,7 @@ __all__ = [
     "without_counterpart",
 ]
 
-#: What ``get_device_capability`` answers where torch_npu has none: no feature of a GPU can be read from it.
+#: The result of ``get_device_capability`` where torch_npu has none: no feature of a GPU can be read from it.
 NO_CAPABILITY = (0, 0)
 
 #: Names of torch.cuda that point at something other than the same name of torch.npu.
@@ -220,7 +220,7 @@ def get_device_properties(device: Any = None) -> DeviceProperties:
 
 
 class DeviceProperties:
-    """What ``torch.cuda.get_device_properties()`` returns: what torch_npu knows of an NPU.
+    """The result of ``torch.cuda.get_device_properties()``: the properties of an NPU in torch_npu.
 
     ``major`` and ``minor`` are 0, below any minimum that is looked for, and ``multi_processor_count`` is the number of
     vector cores, as in releases of torch_npu that have one. Other numbers that only GPUs have stay ``None``.

@@ -1,4 +1,4 @@
-"""What torch's compilers know of wrapped functions and of the device that stands in for CUDA.
+"""Declares wrapped functions, and the device in the place of CUDA, to torch's compilers.
 
 torch.jit.script and device contexts know the factories by tables, which are kept in step with wrapped ones.
 

@@ -1,4 +1,4 @@
-"""What is rewritten, as data: targets of torch, and their arguments. Read in torch 2.13.
+"""The rewritten targets of torch and their arguments, as data. Read in torch 2.13.
 
 What a version of torch lacks is left out.
 

@@ -130,7 +130,7 @@ def make_data_parallel(group: str, target: pc.Target) -> Make:
 
 
 def make_allowed_methods(original: list[Any]) -> list[Any]:
-    """What parameters of lazy modules let through before they have a shape: the wrapped methods as well."""
+    """The methods that parameters of lazy modules allow before they have a shape: the wrapped methods as well."""
     from torch import Tensor
 
     return [*original, *(method for method in (Tensor.to, Tensor.cuda) if method not in original)]
@@ -191,7 +191,7 @@ def make_getstate(original: Any) -> Any:
 
 
 def make_setstate(original: Any) -> Any:
-    """What :func:`make_getstate` left out is put back."""
+    """Restore the state that :func:`make_getstate` left out."""
 
     def __setstate__(self: Any, state: dict[str, Any]) -> None:
         import torch

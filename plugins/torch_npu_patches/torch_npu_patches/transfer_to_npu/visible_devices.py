@@ -16,7 +16,7 @@ logger = logging.getLogger("patchcore")
 ASCEND = "ASCEND_RT_VISIBLE_DEVICES"
 CUDA = "CUDA_VISIBLE_DEVICES"
 
-#: What CUDA_VISIBLE_DEVICES was when it was looked at; nothing in here before.
+#: The value of CUDA_VISIBLE_DEVICES when it was read first; empty before.
 _seen: list[Optional[str]] = []
 
 

@@ -81,7 +81,7 @@ def _replace_import(found: FoundCall, reader: AtomicReader) -> list[ImportPatch]
     return [ImportPatch(f"replace.{module}", f"another {module}", _checked(change))]
 
 
-#: What reads each of the calls.
+#: The reader of each of the calls.
 IMPORT_CALLS: Mapping[str, Callable[[FoundCall, AtomicReader], list[ImportPatch]]] = {
     "skip_import": _skip_import,
     "replace_import": _replace_import,

@@ -58,7 +58,7 @@ def _setting(found: FoundCall, key: str, node: ast.expr, option: str) -> Setting
     return Setting(found.line, key, value, found.conditions.doubt)
 
 
-#: What reads each of the calls.
+#: The reader of each of the calls.
 SETTING_CALLS: Mapping[str, Callable[[FoundCall], list[Setting]]] = {
     "with_profiling": _profiling,
     "brake_at": _brake,

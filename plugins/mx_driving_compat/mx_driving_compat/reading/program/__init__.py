@@ -1,1 +1,1 @@
-"""What a Python program says: the values of names, the conditions of calls, where the module of a path ends."""
+"""Reads a Python program: the values of names, the conditions of calls, where the module of a path ends."""

@@ -1,4 +1,4 @@
-"""What torch's C++ asks Python about the device.
+"""The Python functions that torch's C++ calls about the device.
 
 The guard is asked in the middle of a backward pass, also while C++ unwinds because a hook or a kernel in Python has
 raised. Then the exception is still pending in the interpreter, every call of a Python function fails, and the guard's

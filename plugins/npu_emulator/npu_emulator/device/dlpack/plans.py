@@ -1,4 +1,4 @@
-"""What an operator's schema says about running it on aliases: read once per operator."""
+"""How to run an operator on aliases, from its schema; read once per operator."""
 
 from __future__ import annotations
 

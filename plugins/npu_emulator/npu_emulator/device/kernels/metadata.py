@@ -1,4 +1,4 @@
-"""What torch asks about tensors before it exchanges the contents of a parameter."""
+"""The checks that torch makes of tensors before it exchanges the contents of a parameter."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ class SparseConvolution(SparseModule):
 
 
 class _SparseConvolution3d(SparseConvolution):
-    """What the three classes below have in common: the arguments, three axes, and the kind as a class attribute."""
+    """The base of the three classes below: the arguments, three axes, and the kind as a class attribute."""
 
     _subm = False
     _inverse = False

@@ -13,7 +13,7 @@ from npu_emulator.mx_driving._rulebook import Rulebook
 
 
 class IndiceData(NamedTuple):
-    """What a layer leaves behind under its ``indice_key`` for the layers after it.
+    """The result of a layer under its ``indice_key``, for the layers after it.
 
     Args:
         origin_spatial_shape: spatial shape of the layer's input.

@@ -16,7 +16,7 @@ from npu_emulator.mx_driving._counting import calls
 from npu_emulator.mx_driving._scattering import expanded
 from npu_emulator.mx_driving._voxels import require_packable
 
-#: What mx_driving calls the reductions, and torch.
+#: The names of the reductions in mx_driving, and in torch.
 REDUCTIONS = {"max": "amax", "sum": "sum", "mean": "mean"}
 
 

@@ -11,7 +11,7 @@ from npu_emulator.mx_driving._counting import calls
 
 
 def points_in_boxes_all(boxes: Tensor, pts: Tensor) -> Tensor:
-    """Tell which points are in which boxes.
+    """Return which points are in which boxes.
 
     Args:
         boxes: (x, y, z, dx, dy, dz, angle), z at the **bottom** and the angle counterclockwise in radians, shape

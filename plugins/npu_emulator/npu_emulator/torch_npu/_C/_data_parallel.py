@@ -1,4 +1,4 @@
-"""What torch_npu adds to ``torch._C`` for ``nn.DataParallel`` and ``torch.nn.parallel.scatter``.
+"""The functions that torch_npu adds to ``torch._C`` for ``nn.DataParallel`` and ``torch.nn.parallel.scatter``.
 
 ``initCommMethods`` in ``torch_npu/csrc/npu/Module.cpp`` adds it (torch_npu 2.1 from 6.0.rc2 on); the vendor's tables
 call ``nn.DataParallel`` unsupported all the same. Here it is made of ``Tensor.to``. A device is its number, -1 is the

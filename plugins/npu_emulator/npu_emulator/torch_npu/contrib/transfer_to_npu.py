@@ -21,6 +21,6 @@ except ImportError as error:
         f"to the NPU; importing them failed ({error}). Install it: {pc.install_command('torch-npu-patches')}"
     ) from error
 
-#: What applied the patches: its ``report()`` lists them, its ``revert()`` takes them back.
+#: The Patcher that applied the patches: its ``report()`` lists them, its ``revert()`` reverts them.
 patcher = pc.Patcher([COMPILE, *TRANSFER_TO_NPU])
 patcher.apply()

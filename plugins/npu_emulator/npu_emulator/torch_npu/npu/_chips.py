@@ -1,4 +1,4 @@
-"""What is known of the chips that can be emulated.
+"""The known properties of the chips that can be emulated.
 
 Core counts and memory are those that CANN's ``platform_config`` files state for the chips; the numbers of
 :attr:`Chip.soc_version` are torch_npu's ``SocVersion``. They are answers to questions about the device, and limit

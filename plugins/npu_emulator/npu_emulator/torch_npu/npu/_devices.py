@@ -40,7 +40,7 @@ CAPABILITY = "TORCH_NPU_DEVICE_CAPABILITY"
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """What ``torch.npu.get_device_properties()`` returns.
+    """The result of ``torch.npu.get_device_properties()``.
 
     What a GPU has and an NPU has not is ``None``, and ``multi_processor_count`` is the number of vector units, as in
     torch_npu 2.13 (``torch_npu/csrc/npu/Module.cpp``).

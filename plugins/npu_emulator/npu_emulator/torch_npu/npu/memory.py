@@ -191,7 +191,7 @@ def memory_snapshot() -> list[dict[str, Any]]:
 
 
 def _record_memory_history(enabled: Optional[str] = "all", *args: Any, **kwargs: Any) -> None:
-    """Ask for a history of allocations, of which there is none: a warning says so.
+    """Warn that there is no history of allocations.
 
     Args:
         enabled: ``None`` to stop, ``"state"`` or ``"all"``; a bool as in the first version of this function.

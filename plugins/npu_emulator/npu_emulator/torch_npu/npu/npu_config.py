@@ -46,7 +46,7 @@ __all__ = [
     "use_compatible_impl",
 ]
 
-#: What torch_npu (2.6) checks the values of; other options take any value.
+#: The options whose values torch_npu (2.6) checks; other options take any value.
 _ALLOWED: dict[str, Union[tuple[str, ...], range]] = {
     "ACL_PRECISION_MODE": ("allow_fp32_to_fp16", "must_keep_origin_dtype"),
     "ACL_OP_SELECT_IMPL_MODE": ("high_performance", "high_precision"),
@@ -100,7 +100,7 @@ def _switch(name: str, default: bool) -> property:
 
 
 class CubeMathType(enum.IntEnum):
-    """What the matrix unit may make of its inputs, as ACLNN counts it."""
+    """The precision that the matrix unit may use for its inputs, as a number of ACLNN."""
 
     KEEP_DTYPE = 0
     ALLOW_FP32_DOWN_PRECISION = 1
@@ -129,7 +129,7 @@ class _Matmul:
 
     @property
     def cube_math_type(self) -> Optional[CubeMathType]:
-        """What the matrix unit may make of its inputs. Only recorded."""
+        """The precision that the matrix unit may use for its inputs. Only recorded."""
         return self._cube_math_type
 
     @cube_math_type.setter

@@ -20,7 +20,7 @@ from npu_emulator.torch_npu.npu._utils import valid_device_index
 
 __all__ = ["Event", "ExternalEvent", "ExternalStream", "Stream", "SyncLaunchStream"]
 
-#: What c10 calls a device of an extension.
+#: The name of an extension's device in c10.
 PRIVATE_USE = int(private_torch.DeviceType.PrivateUse1)
 
 #: 0 is the default stream of each device, and the compiled core numbers the streams of ``torch.Stream`` from 1.
@@ -76,7 +76,7 @@ class Stream(torch.Stream):
         """Wait for the work given to this stream, which is done already."""
 
     def set_data_preprocess_stream(self, is_data_preprocess_stream: bool = False) -> None:
-        """Say that the stream prepares data, which changes how the hardware schedules it; nothing is scheduled here."""
+        """Mark the stream as one that prepares data: hardware schedules it otherwise. Nothing is scheduled here."""
 
     @property
     def npu_stream(self) -> int:

@@ -21,7 +21,7 @@ _UNLIMITED = 2147483647
 _STATISTICS_WIDTH = 8
 #: Side of the compressed mask that stands for a causal or banded mask of any size.
 _COMPRESSED_MASK = 2048
-#: What npu_scaled_masked_softmax writes over masked logits.
+#: The value that npu_scaled_masked_softmax writes over masked logits.
 _MASKED_LOGIT = -10000.0
 
 

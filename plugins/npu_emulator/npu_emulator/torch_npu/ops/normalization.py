@@ -22,7 +22,7 @@ __all__ = [
     "npu_rms_norm",
 ]
 
-#: What npu_normalize_batch adds to the standard deviation; the signature has no argument for it.
+#: The number that npu_normalize_batch adds to the standard deviation; the signature has no argument for it.
 _BATCH_EPSILON = 1e-5
 
 

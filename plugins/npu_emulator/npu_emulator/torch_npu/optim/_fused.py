@@ -1,4 +1,4 @@
-"""What the fused optimizers have in common: they compute on combined tensors.
+"""The base of the fused optimizers, which compute on combined tensors.
 
 At the first step parameters, gradients and states move into one memory for each dtype, group behind group, and each
 step then computes on whole groups. The attributes that hold those tensors have the names of torch_npu's (2.6,

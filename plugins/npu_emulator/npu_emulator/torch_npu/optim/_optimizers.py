@@ -82,7 +82,7 @@ class NpuFusedSGD(NpuFusedOptimizerBase):
 
 
 class _FusedAdam(NpuFusedOptimizerBase):
-    """What Adam and AdamW share; they differ in what they do with ``weight_decay``."""
+    """The base of Adam and AdamW, which use ``weight_decay`` differently."""
 
     _states = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
     _step: Callable[..., None]  # of torch, on lists of tensors

@@ -1,4 +1,4 @@
-"""What to measure on the hardware: recorded here, where there is none. Names and values are torch_npu's (2.6)."""
+"""The options of measurements on hardware, which are only recorded here. Names and values are torch_npu's (2.6)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ProfilerLevel:
 
 
 class AiCMetrics:
-    """What to measure of the cores."""
+    """The measurements of the cores."""
 
     PipeUtilization = "ACL_AICORE_PIPE_UTILIZATION"
     ArithmeticUtilization = "ACL_AICORE_ARITHMETIC_UTILIZATION"
@@ -41,14 +41,14 @@ class AiCMetrics:
 
 
 class ExportType:
-    """What to write."""
+    """The files to write."""
 
     Db = "db"
     Text = "text"
 
 
 class HostSystem:
-    """What to measure of the host."""
+    """The measurements of the host."""
 
     CPU = "cpu"
     MEM = "mem"

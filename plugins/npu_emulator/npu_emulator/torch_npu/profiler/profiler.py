@@ -41,7 +41,7 @@ EMULATED = "the NPU is emulated: all times are the CPU's"
 
 
 class ProfilerActivity(enum.Enum):
-    """What to take times of."""
+    """The activities whose times are taken."""
 
     CPU = "CPU"
     NPU = "NPU"
@@ -68,7 +68,7 @@ def schedule(
 
 
 class _Emulated(TorchKinetoProfile):
-    """What both profilers do otherwise than torch's."""
+    """The differences of both profilers to torch's."""
 
     def __init__(
         self,

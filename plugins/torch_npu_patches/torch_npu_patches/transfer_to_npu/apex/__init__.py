@@ -13,7 +13,7 @@ __all__ = ["MODULE", "amp"]
 MODULE = sys.modules[__name__]
 
 
-#: What else apex has (apex 0.1, https://github.com/NVIDIA/apex).
+#: The modules of apex without a counterpart (apex 0.1, https://github.com/NVIDIA/apex).
 _MISSING = (
     "contrib",
     "fp16_utils",
