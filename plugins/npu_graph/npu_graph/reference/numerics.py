@@ -1,4 +1,4 @@
-"""Functions that generated source needs and NumPy lacks. They take and return arrays; images are ``[..., channels, height, width]``."""
+"""NumPy functions for generated source: arrays in, arrays out; images are ``[..., channels, height, width]``."""
 
 from __future__ import annotations
 
