@@ -133,7 +133,7 @@ class Nest:
         return Nest(self.shape, self.step, self.gone, [*elementwise.members, *self.members])
 
     def has_room(self, shape: Sequence[Any], gone: tuple[int, ...]) -> bool:
-        """Return whether a further member may have its loops: fold some dimensions, or give elements if there are none."""
+        """Return whether a further member may have its loops: folds of dimensions, or elements if there are none."""
         if len(shape) != len(self.shape) or not all(map(same, shape, self.shape)):
             return False
         if not gone or not self.gone:
