@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Call,
         Case,
         Check,
+        DummyImport,
         InjectImport,
         ReplaceImport,
         Rewrite,
@@ -60,7 +61,13 @@ __version__ = "0.1.0"
 #: The modules of the public names that are not loaded with the package: declaring patches takes no Patcher.
 _LATER = {
     "patchcore.builtin.call.change": ("Call",),
-    "patchcore.builtin.imports.changes": ("InjectImport", "ReplaceImport", "StubImport", "WhileImporting"),
+    "patchcore.builtin.imports.changes": (
+        "DummyImport",
+        "InjectImport",
+        "ReplaceImport",
+        "StubImport",
+        "WhileImporting",
+    ),
     "patchcore.builtin.install.command": ("install_command",),
     "patchcore.builtin.rewrite.changes": ("Rewrite", "Rules", "Source"),
     "patchcore.builtin.verify.check": ("Case", "Check", "Size"),
@@ -78,6 +85,7 @@ __all__ = [
     "ConflictError",
     "Context",
     "DeclarationError",
+    "DummyImport",
     "InjectImport",
     "Literal",
     "Patch",

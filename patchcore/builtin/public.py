@@ -1,7 +1,7 @@
 """The names of ``patchcore`` that come from built-in plugins."""
 
 from patchcore.builtin.call.change import Call
-from patchcore.builtin.imports.changes import InjectImport, ReplaceImport, StubImport, WhileImporting
+from patchcore.builtin.imports.changes import DummyImport, InjectImport, ReplaceImport, StubImport, WhileImporting
 from patchcore.builtin.install.command import install_command
 from patchcore.builtin.rewrite.changes import Rewrite, Rules, Source
 from patchcore.builtin.verify.check import Case, Check, Size
@@ -10,6 +10,7 @@ __all__ = [
     "Call",
     "Case",
     "Check",
+    "DummyImport",
     "InjectImport",
     "ReplaceImport",
     "Rewrite",

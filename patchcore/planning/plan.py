@@ -220,8 +220,12 @@ def make_plan(
     verdicts = {c.patch.name: _first_verdict(c, chosen.get(c.patch.name), environment) for c in candidates}
     going = {name for name, verdict in verdicts.items() if verdict.word == APPLY}
     provided: dict[str, bool] = {}
-    for change in (change for c in candidates if c.patch.name in going for change in c.patch.changes):
+    providers: defaultdict[str, list[str]] = defaultdict(list)  # by library, the patches that make it importable
+    for patch, change in ((c.patch, change) for c in candidates if c.patch.name in going for change in c.patch.changes):
         provided.update((name, change.provides_content or provided.get(name, False)) for name in change.provides)
+        for name in change.provides:
+            providers[name].append(patch.name)
+    behind: dict[str, list[str]] = {}  # by patch, those without which its libraries cannot be imported
     for candidate in candidates if provided else ():
         name = candidate.patch.name
         # nothing else is missing for a patch whose condition was called; it is not called twice
@@ -229,7 +233,9 @@ def make_plan(
             verdicts[name] = environment.judge(candidate.patch, provided)
             if verdicts[name].word == APPLY:
                 going.add(name)
-    ordered = _order(candidates, going)
+                roots = (root for change in candidate.patch.changes for root in change.libraries)
+                behind[name] = [each for root in roots for each in providers[root] if each != name]
+    ordered = _order(candidates, going, behind)
     targets = {c.patch.name: tuple([ch.target.pin(environment.is_module) for ch in c.patch.changes]) for c in ordered}
     applied = [c.patch for c in ordered if verdicts[c.patch.name].word == APPLY]
     slots = {t for p in applied for ch, t in zip(p.changes, targets[p.name]) if _is_spelled(ch)}
@@ -342,10 +348,14 @@ def _first_verdict(candidate: Candidate, choice: Optional[Choice], environment: 
     return environment.judge(candidate.patch)
 
 
-def _order(candidates: Sequence[Candidate], active: Container[str]) -> list[Candidate]:
+def _order(
+    candidates: Sequence[Candidate], active: Container[str], behind: Mapping[str, Sequence[str]]
+) -> list[Candidate]:
     keys = [(c.patch.priority, c.provenance.plugin, i) for i, c in enumerate(candidates)]
     tied = [
-        (i, c.patch) for i, c in enumerate(candidates) if (c.patch.after or c.patch.before) and c.patch.name in active
+        (i, c.patch)
+        for i, c in enumerate(candidates)
+        if (c.patch.after or c.patch.before or c.patch.name in behind) and c.patch.name in active
     ]
     if not tied:
         return [candidates[i] for _, _, i in sorted(keys)]
@@ -357,7 +367,7 @@ def _order(candidates: Sequence[Candidate], active: Container[str]) -> list[Cand
             called.setdefault(name, []).append(i)
     edges: list[tuple[int, int]] = []  # the later one first
     for i, patch in tied:
-        edges += ((i, j) for name in patch.after for j in called.get(name, ()))
+        edges += ((i, j) for name in (*patch.after, *behind.get(patch.name, ())) for j in called.get(name, ()))
         edges += ((j, i) for name in patch.before for j in called.get(name, ()))
     graph: dict[int, set[int]] = {i: set() for i in sorted({i for edge in edges for i in edge})}
     for later, earlier in edges:

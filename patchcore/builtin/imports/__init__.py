@@ -1,7 +1,8 @@
 """Built-in plugin ``imports``: the kinds of change that choose the module that an import returns.
 
-:class:`~patchcore.StubImport`, :class:`~patchcore.ReplaceImport`, :class:`~patchcore.InjectImport` and
-:class:`~patchcore.WhileImporting`. A third party adds a kind of change in the same way.
+:class:`~patchcore.StubImport`, :class:`~patchcore.DummyImport`, :class:`~patchcore.ReplaceImport`,
+:class:`~patchcore.InjectImport` and :class:`~patchcore.WhileImporting`. A third party adds
+a kind of change in the same way.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ def register_writers() -> dict[str, str]:
     changes, writers = "patchcore.builtin.imports.changes", "patchcore.builtin.imports"
     return {
         f"{changes}:StubImport": f"{writers}.stub_imports:StubWriter",
+        f"{changes}:DummyImport": f"{writers}.stub_imports:StubWriter",
         f"{changes}:ReplaceImport": f"{writers}.replaced_imports:ReplacementWriter",
         f"{changes}:WhileImporting": f"{writers}.while_importing:WhileImportingWriter",
     }

@@ -13,7 +13,7 @@ from patchcore.declare.target import Target
 from patchcore.errors import DeclarationError
 from patchcore.objects.modules import ABSENT, namespace_of
 
-__all__ = ["InjectImport", "ReplaceImport", "StubImport", "WhileImporting"]
+__all__ = ["DummyImport", "InjectImport", "ReplaceImport", "StubImport", "WhileImporting"]
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
@@ -84,6 +84,60 @@ class StubImport(ImportChange):
     @property
     def source(self) -> Any:
         return {"__version__": self.version, **self.attributes}
+
+
+class DummyImport(ImportChange):
+    """Make a module importable that is not installed, with nothing inside it: patches may add names.
+
+    ``from the_module import name`` raises ``ImportError``, and ``hasattr`` is false, unless a patch has added the name
+    with ``Replace(..., create="always")``. Programs that look for a library in this way go on without it. The packages
+    around the module are made, too, where they are missing; a module that is installed is left alone.
+
+    Args:
+        name: dotted name of the module, ``"transformer_engine.pytorch"``.
+
+    Raises:
+        DeclarationError: the name is malformed.
+
+    Examples:
+        >>> import patchcore as pc
+        >>> attend = pc.Replace("fast_attention.kernels:attend", min, create="always")
+        >>> with pc.Patcher([pc.Patch("demo.dummy", [pc.DummyImport("fast_attention.kernels"), attend])]):
+        ...     from fast_attention.kernels import attend
+        ...     from fast_attention.kernels import Attention
+        Traceback (most recent call last):
+        ImportError: cannot import name 'Attention' from 'fast_attention.kernels' (unknown location)
+    """
+
+    makes_product = True
+    provides_content = True
+
+    def __init__(self, name: str) -> None:
+        super().__init__(target=_module_target(name, f"DummyImport({name!r})"))
+
+    @property
+    def kind(self) -> str:
+        return "dummy"
+
+    @property
+    def source(self) -> Any:
+        return {}
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def provides(self) -> tuple[str, ...]:
+        return (self.target.root,)
+
+    def claims(self, target: Target) -> tuple[Target, ...]:
+        return ()  # it is there for other patches, which add to it
+
+    def expand(self) -> tuple[Change, ...]:
+        steps = self.name.split(".")
+        around = [Target(".".join(steps[:end]), ()) for end in range(1, len(steps))]
+        return (*(self.evolve(target=target) for target in around), self)
 
 
 class ReplaceImport(ImportChange):

@@ -1,17 +1,17 @@
-"""Providing stubs: how a :class:`~patchcore.builtin.imports.changes.StubImport` is put in force.
+"""Providing modules that are not there: how ``StubImport`` and ``DummyImport`` are put in force.
 
-Every stub module that comes into ``sys.modules`` is entered in the journal, with the attribute of its package.
+Every such module that comes into ``sys.modules`` is entered in the journal, with the attribute of its package.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Optional
 
-from patchcore.builtin.imports.changes import StubImport
+from patchcore.builtin.imports.changes import DummyImport, StubImport
 from patchcore.builtin.imports.providers import Ledger, ProviderLoader, refuse_parent_that_cannot_have
 from patchcore.builtin.imports.stubs import StubModule, StubOrigin
 from patchcore.declare.changes import resolve
@@ -29,16 +29,20 @@ __all__ = ["StubWriter"]
 
 
 class StubWriter(Writer):
-    """Puts a :class:`~patchcore.builtin.imports.changes.StubImport` in force, where there is nothing to hide."""
+    """Puts a ``StubImport`` or a ``DummyImport`` in force, where there is nothing to hide."""
 
     def write(self, context: WriteContext) -> None:
         application, state = context.application, context.state
         name = state.target.module
         if find_module(name):
-            state.status, state.reason = SKIPPED, f"{name} exists ({_whereabouts(name)}), and a stub would hide it"
+            state.status, state.reason = (
+                SKIPPED,
+                f"{name} exists ({_whereabouts(name)}), and a {state.change.kind} would hide it",
+            )
             return
         refuse_parent_that_cannot_have(name)
-        provider = _StubProvider(self._engine, application, state)
+        make = _DummyProvider if isinstance(state.change, DummyImport) else _StubProvider
+        provider = make(self._engine, application, state)
         with self._engine.journal.lock:
             if not application.in_force or state.control is not None:
                 return
@@ -49,33 +53,85 @@ class StubWriter(Writer):
             self._engine.watch.provide(name, provider)
 
 
-class _StubProvider:
-    """Finds a module that is not there, and all that is inside it."""
+class _Provider:
+    """Finds a module that is not there."""
 
     def __init__(self, engine: Engine, application: Application, state: ChangeState) -> None:
-        assert isinstance(state.change, StubImport)
         self._engine = engine
         self._application = application
         self._state = state
-        self._change = state.change
-        self._origin = StubOrigin(state.target.module, f"patch {application} ({application.provenance})")
-        self._modules: list[StubModule] = []
+        self._name = state.target.module
+        self._modules: list[ModuleType] = []
         self.ledger = Ledger(engine, application, state)
 
     def find_spec(self, name: str, ask_others: AskOthers) -> Optional[ModuleSpec]:
-        """Find a stub, unless there is a real module after all: a program may add to ``sys.path``."""
+        """Find the module, unless there is a real one after all: a program may add to ``sys.path``."""
         found = ask_others()
         if found is not None:
-            if name == self._state.target.module:
+            if name == self._name:
                 self._state.status = SKIPPED
-                self._state.reason = f"{name} exists now ({found.origin}), and a stub would hide it"
+                self._state.reason = (
+                    f"{name} exists now ({found.origin}), and a {self._state.change.kind} would hide it"
+                )
             return found
+        return self._find(name)
+
+    def _find(self, name: str) -> Optional[ModuleSpec]:
+        raise NotImplementedError
+
+    def execute(self, name: str, module: ModuleType) -> None:
+        """Enter the module in the journal."""
+        with self._engine.journal.lock:
+            if self._state.control is not self:
+                raise _not_found(name)
+            self._modules.append(module)
+            self.ledger.enter(name, module, ABSENT)
+
+    def catch_up(self, name: str, module: ModuleType) -> None:
+        """Do nothing: no real module is hidden."""
+
+    def withdraw(self) -> list[str]:
+        """Find nothing any more; return a note on the names that hold what was found."""
+        self._engine.watch.withdraw(self._name, self)
+        names = sorted(_names_of(self._made(), {module.__name__ for module in self._modules}))
+        return [f"{', '.join(names)}: {self._left()}"] if names else []
+
+    def _made(self) -> list[Any]:
+        """Return the objects that were made."""
+        return list(self._modules)
+
+    def _left(self) -> str:
+        """Return what is wrong with names that hold them after the revert."""
+        return f"still the empty module {self._name}"
+
+
+class _DummyProvider(_Provider):
+    def _find(self, name: str) -> Optional[ModuleSpec]:
+        if name != self._name:
+            return None
+        return StubSpec(name, ProviderLoader(self), is_package=True)  # type: ignore[arg-type]
+
+    def create(self, name: str) -> ModuleType:
+        """Return a new empty module."""
+        return ModuleType(name, f"Made by patch {self._application}: {name} is not installed.")
+
+
+class _StubProvider(_Provider):
+    """Finds a module that is not there, and all that is inside it."""
+
+    def __init__(self, engine: Engine, application: Application, state: ChangeState) -> None:
+        super().__init__(engine, application, state)
+        assert isinstance(state.change, StubImport)
+        self._change = state.change
+        self._origin = StubOrigin(self._name, f"patch {application} ({application.provenance})")
+
+    def _find(self, name: str) -> Optional[ModuleSpec]:
         return StubSpec(name, ProviderLoader(self), is_package=True)  # type: ignore[arg-type]
 
     def create(self, name: str) -> ModuleType:
         """Return a new stub module."""
         attributes: dict[str, Any] = {"__version__": self._change.version}
-        if name == self._state.target.module:
+        if name == self._name:
             try:
                 attributes.update((key, resolve(value)) for key, value in self._change.attributes.items())
             except Exception as error:
@@ -83,35 +139,20 @@ class _StubProvider:
                 raise _not_found(name) from error
         return StubModule(name, self._origin, attributes)
 
-    def execute(self, name: str, module: ModuleType) -> None:
-        """Enter the stub in the journal."""
-        with self._engine.journal.lock:
-            if self._state.control is not self:
-                raise _not_found(name)
-            if isinstance(module, StubModule):
-                self._modules.append(module)
-            self.ledger.enter(name, module, ABSENT)
-
-    def catch_up(self, name: str, module: ModuleType) -> None:
-        """Do nothing: no real module is hidden by a stub."""
-
     def withdraw(self) -> list[str]:
-        """Find nothing any more; return a note on the names that hold stubs."""
-        self._engine.watch.withdraw(self._state.target.module, self)
         self._origin.reverted = True
-        names = sorted(_names_of_stubs(self._modules))
-        if not names:
-            return []
-        return [
-            f"{', '.join(names)}: still a stub of {self._state.target.module}, which raises StubError when it is used"
-        ]
+        return super().withdraw()
+
+    def _made(self) -> list[Any]:
+        return [stub for module in self._modules if isinstance(module, StubModule) for stub in module.known()]
+
+    def _left(self) -> str:
+        return f"still a stub of {self._name}, which raises StubError when it is used"
 
 
-def _names_of_stubs(modules: Iterable[StubModule]) -> set[str]:
-    """Return the names, outside of stubs, that hold one of the stub modules or something got from it."""
-    stubs = [stub for module in modules for stub in module.known()]
-    places = {slot.name for slot, _ in references.find_references(stubs, loaded_modules())}
-    own = {module.__name__ for module in modules}
+def _names_of(made: Iterable[Any], own: Container[str]) -> set[str]:
+    """Return the names, outside of the modules ``own``, that hold one of the objects that a provider made."""
+    places = {slot.name for slot, _ in references.find_references(list(made), loaded_modules())}
     return {place for place in places if place.partition(":")[0] not in own}
 
 

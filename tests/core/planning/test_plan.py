@@ -386,3 +386,10 @@ def test_planning_changes_nothing_and_imports_no_target_library(make_package, ru
         assert not {"lib", "lib.ops", "kernels"} & set(sys.modules)
         """
     )
+
+
+def test_a_patch_of_a_library_that_another_patch_provides_goes_after_it() -> None:
+    using = pc.Patch("a", pc.Replace("absent_library.part:f", len, create="always"))
+    providing = pc.Patch("z", pc.DummyImport("absent_library.part"), priority=5)
+    made = make_plan([Candidate(using, LOCAL_PROVENANCE), Candidate(providing, LOCAL_PROVENANCE)])
+    assert [(entry.patch.name, entry.verdict) for entry in made] == [("z", "apply"), ("a", "apply")]

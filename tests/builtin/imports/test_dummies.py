@@ -1,0 +1,74 @@
+"""Modules that are not installed and have nothing inside them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import pytest
+
+import patchcore as pc
+
+
+def dummy(*names: str, **added: Any) -> pc.Patch:
+    changes = [pc.DummyImport(name) for name in names]
+    return pc.Patch(
+        "turbine", [*changes, *(pc.Replace(f"{names[0]}:{k}", v, create="always") for k, v in added.items())]
+    )
+
+
+def test_a_dummy_has_the_names_that_patches_add_and_no_others() -> None:
+    with pc.Patcher([dummy("turbine.torch", Linear=int)], strict=True):
+        from turbine.torch import Linear  # type: ignore[import-not-found]
+
+        assert Linear is int
+        assert not hasattr(sys.modules["turbine.torch"], "Norm")
+        with pytest.raises(ImportError, match=r"cannot import name 'Norm' from 'turbine.torch'"):
+            from turbine.torch import Norm  # noqa: F401
+        with pytest.raises(ModuleNotFoundError, match=r"No module named 'turbine.torch.cpu'"):
+            importlib.import_module("turbine.torch.cpu")
+        with pytest.raises(ModuleNotFoundError, match=r"No module named 'turbine.jax'"):
+            importlib.import_module("turbine.jax")
+    assert not [name for name in sys.modules if name.partition(".")[0] == "turbine"]
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("turbine")
+
+
+def test_another_patch_may_add_to_a_dummy() -> None:
+    add = pc.Patch("norm", pc.Replace("turbine.torch:Norm", float, create="always"))
+    with pc.Patcher([add, dummy("turbine.torch")], strict=True):
+        assert importlib.import_module("turbine.torch").Norm is float
+
+
+def test_packages_around_two_dummies_are_made_once() -> None:
+    patches = [pc.Patch(name, pc.DummyImport(f"turbine.{name}")) for name in ("torch", "jax")]
+    with pc.Patcher(patches, strict=True) as patcher:
+        import turbine.jax  # type: ignore[import-not-found]
+        import turbine.torch
+
+        assert vars(turbine)["torch"] is sys.modules["turbine.torch"]
+        assert vars(turbine)["jax"] is sys.modules["turbine.jax"]
+        assert [record.status for record in patcher.report().patches] == ["applied", "applied"]
+    assert "turbine" not in sys.modules
+
+
+def test_an_installed_module_is_left_alone_and_gets_the_missing_part(make_package: Any) -> None:
+    make_package({"turbine/__init__": "VERSION = 2"})
+    with pc.Patcher([dummy("turbine.torch", Linear=int)]) as patcher:
+        import turbine
+        import turbine.torch
+
+        assert (turbine.VERSION, turbine.torch.Linear) == (2, int)
+        assert "turbine exists" in patcher.report()["turbine"].changes[0].reason
+    assert not hasattr(turbine, "torch")
+
+
+def test_a_name_that_holds_a_dummy_after_the_revert_is_noted(make_package: Any) -> None:
+    make_package({"user": "import turbine"})
+    patcher = pc.Patcher([dummy("turbine")])
+    patcher.apply()
+    import user
+
+    assert "user:turbine: still the empty module turbine" in " ".join(patcher.revert().notes)
+    assert user.turbine.__name__ == "turbine"
