@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from patchcore.declare.target import Target
     from patchcore.engine.writers import Guard, Writers
     from patchcore.objects.generated import Handover
-    from patchcore.planning.plan import Candidate, Context, PlannedPatch
+    from patchcore.planning.candidates import Candidate
+    from patchcore.planning.plan import Context, PlannedPatch
     from patchcore.report import PatchRecord, Remark, Section
     from patchcore.settings import Setting, Settings
 

@@ -27,9 +27,10 @@ from patchcore.logs import logger
 from patchcore.objects.binding import wrapped_callable
 from patchcore.objects.extensions import Extensions, using
 from patchcore.objects.printable import counted, shown
+from patchcore.planning.candidates import Candidate
 from patchcore.planning.conditions import APPLY, OFF, PROGRAM, WAITS
 from patchcore.planning.listing import ORDERS, stack_as_listed
-from patchcore.planning.plan import Candidate, Context, Plan, PlannedPatch, covered_by, make_plan
+from patchcore.planning.plan import Context, Plan, PlannedPatch, covered_by, make_plan
 from patchcore.planning.provenance import LOCAL_PROVENANCE, Provenance
 from patchcore.planning.revising import continue_plan, with_vetoes
 from patchcore.planning.spelling import alias_remarks
@@ -59,8 +60,8 @@ class Patcher(contextlib.ContextDecorator):
     ``with Patcher(...):`` applies at entry and reverts at exit; as a decorator it does so around each call.
 
     Args:
-        patches: patches to use in addition to those of ``plugins``. Pass a :class:`~patchcore.planning.plan.Candidate`
-            to keep the name of the plugin that contributed a patch.
+        patches: patches to use in addition to those of ``plugins``. Pass a
+            :class:`~patchcore.planning.candidates.Candidate` to keep the name of the plugin that contributed a patch.
         plugins: loaded plugins; those that ship with patchcore by default, see :meth:`discover`. Several Patchers can
             share one ``Plugins`` object, and with it the list of plugins that failed.
         settings: the user's settings; the defaults by default.

@@ -115,12 +115,12 @@ if TYPE_CHECKING:
     from patchcore.objects.modules import namespace_of as namespace_of
     from patchcore.objects.modules import qualified_name as qualified_name
     from patchcore.objects.printable import counted as counted
+    from patchcore.planning.candidates import Candidate as Candidate
+    from patchcore.planning.candidates import select_patches as select_patches
     from patchcore.planning.conditions import Environment as Environment
     from patchcore.planning.distributions import version_of as version_of
     from patchcore.planning.distributions import version_of_provider as version_of_provider
-    from patchcore.planning.plan import Candidate as Candidate
     from patchcore.planning.plan import PlannedPatch as PlannedPatch
-    from patchcore.planning.plan import select_patches as select_patches
     from patchcore.planning.provenance import LOCAL_PROVENANCE as LOCAL_PROVENANCE
     from patchcore.planning.provenance import Provenance as Provenance
     from patchcore.plugins import Plugins as Plugins
@@ -190,7 +190,8 @@ TASKS = {
     },
     "Use plans, settings and reports, as hooks get and return them": {
         "patchcore.plugins": ("Plugins",),
-        "patchcore.planning.plan": ("Candidate", "PlannedPatch", "select_patches"),
+        "patchcore.planning.candidates": ("Candidate", "select_patches"),
+        "patchcore.planning.plan": ("PlannedPatch",),
         "patchcore.planning.conditions": ("Environment",),
         "patchcore.planning.distributions": ("version_of", "version_of_provider"),
         "patchcore.planning.provenance": ("LOCAL_PROVENANCE", "Provenance"),

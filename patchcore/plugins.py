@@ -30,8 +30,9 @@ from patchcore.logs import logger
 from patchcore.objects.extensions import Extensions, using
 from patchcore.objects.modules import find_module
 from patchcore.objects.printable import shown
+from patchcore.planning.candidates import Candidate
 from patchcore.planning.distributions import headers
-from patchcore.planning.plan import Candidate, PlannedPatch
+from patchcore.planning.plan import PlannedPatch
 from patchcore.planning.provenance import COMMANDS, PATCHES, SUPPORT, Provenance
 from patchcore.process import PLUGIN_MODULES
 from patchcore.report import Problem, Remark, Section

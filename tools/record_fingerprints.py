@@ -43,7 +43,7 @@ from release_sources import SourcesError, cached_sources, newest_release, releas
 from patchcore import Patcher
 from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.recorded import Recorded, file_of
-from patchcore.planning.plan import Candidate
+from patchcore.planning.candidates import Candidate
 from torch_markers.patches import APEX
 
 #: The libraries that our plugins patch: package, and the distributions that provide it. Of a version that several have,

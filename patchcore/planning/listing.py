@@ -10,7 +10,7 @@ from typing import Any
 from patchcore.declare.changes import SlotChange
 from patchcore.declare.patch import Patch
 from patchcore.declare.target import Step
-from patchcore.planning.plan import Candidate, steps_of
+from patchcore.planning.candidates import Candidate, steps_of
 
 __all__ = ["ORDERS", "stack_as_listed"]
 

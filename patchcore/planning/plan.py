@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.declare.changes import Change, SlotChange
 from patchcore.declare.declaration import Declaration
 from patchcore.declare.patch import Patch
 from patchcore.declare.target import Step, Target
-from patchcore.errors import PlanError, TargetError, UnknownName, conflict_message, did_you_mean
+from patchcore.errors import UnknownName, conflict_message, did_you_mean
 from patchcore.objects.printable import printable
+from patchcore.planning.candidates import Candidate, choices_by_patch
 from patchcore.planning.conditions import APPLY, OFF, Environment, Verdict
+from patchcore.planning.ordering import in_order
 from patchcore.planning.provenance import Provenance
 from patchcore.planning.spelling import FindHome, unify
 from patchcore.report import FAILED, SKIPPED, Remark
 from patchcore.settings import Choice, Settings
 
-__all__ = ["Candidate", "Context", "Plan", "PlannedPatch", "covered_by", "make_plan", "select_patches", "steps_of"]
-
-
-class Candidate(NamedTuple):
-    """A patch that a plugin contributed.
-
-    Examples:
-        >>> import patchcore as pc
-        >>> from patchcore.plugin import Candidate, Provenance
-        >>> patch = pc.Patch("shop.price", changes=pc.Replace("shop:price", len))
-        >>> pc.Patcher([Candidate(patch, Provenance("shop"))]).plan()["shop.price"].provenance.plugin
-        'shop'
-    """
-
-    patch: Patch
-    provenance: Provenance
+__all__ = ["Context", "Plan", "PlannedPatch", "covered_by", "make_plan"]
 
 
 class PlannedPatch(NamedTuple):
@@ -216,7 +203,7 @@ def make_plan(
     """
     environment = environment or Environment()
     notes: list[str] = []
-    chosen = _choose(candidates, choices, None if complete else notes)
+    chosen = choices_by_patch(candidates, choices, None if complete else notes)
     verdicts = {c.patch.name: _first_verdict(c, chosen.get(c.patch.name), environment) for c in candidates}
     going = {name for name, verdict in verdicts.items() if verdict.word == APPLY}
     provided: dict[str, bool] = {}
@@ -235,7 +222,7 @@ def make_plan(
                 going.add(name)
                 roots = (root for change in candidate.patch.changes for root in change.libraries)
                 behind[name] = [each for root in roots for each in providers[root] if each != name]
-    ordered = _order(candidates, going, behind)
+    ordered = in_order(candidates, going, behind)
     targets = {c.patch.name: tuple([ch.target.pin(environment.is_module) for ch in c.patch.changes]) for c in ordered}
     applied = [c.patch for c in ordered if verdicts[c.patch.name].word == APPLY]
     slots = {t for p in applied for ch, t in zip(p.changes, targets[p.name]) if _is_spelled(ch)}
@@ -260,85 +247,6 @@ def _is_spelled(change: Change) -> bool:
     return isinstance(change, SlotChange) and change.only_in is None
 
 
-def select_patches(name: str, candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Return the candidates that ``name`` means: a patch, a legacy name, a target, a plugin, or ``*`` for all.
-
-    Raises:
-        UnknownName: it means none of them; the message has the nearest name.
-
-    Examples:
-        >>> import patchcore as pc
-        >>> from patchcore.plugin import Candidate, Provenance, select_patches
-        >>> patch = pc.Patch("shop.price", legacy_names="price", changes=pc.Replace("shop:price", len))
-        >>> [found.patch.name for found in select_patches("price", [Candidate(patch, Provenance("shop"))])]
-        ['shop.price']
-    """
-    return _match(name, list(candidates))[1]
-
-
-def _match(name: str, candidates: Sequence[Candidate]) -> tuple[int, list[Candidate]]:
-    """Return how specific ``name`` is (0: all, 1: a plugin, 2: patches or a target) and the candidates it means."""
-    if name == "*":
-        return 0, list(candidates)
-    steps = _steps_of_name(name)
-    tests: tuple[tuple[int, Callable[[Candidate], bool]], ...] = (
-        (2, lambda c: c.patch.name == name),
-        (2, lambda c: name in c.patch.legacy_names),
-        (2, lambda c: any(steps_of(change.target) == steps for change in c.patch.changes)),
-        (1, lambda c: c.provenance.plugin == name),
-        (2, lambda c: any(not change.target.path and change.target.module == name for change in c.patch.changes)),
-    )
-    for rank, test in tests:
-        found = [c for c in candidates if test(c)]
-        if found:
-            return rank, found
-    known = [
-        n
-        for c in candidates
-        for n in (*c.patch.names, c.provenance.plugin, *(str(change.target) for change in c.patch.changes))
-    ]
-    raise UnknownName(f"no patch, legacy name, plugin or target is called {name!r}{did_you_mean(name, known)}", name)
-
-
-def _steps_of_name(name: str) -> Optional[tuple[Step, ...]]:
-    try:
-        return steps_of(Target.parse(name))
-    except TargetError:
-        return None
-
-
-def steps_of(target: Target) -> tuple[Step, ...]:
-    """Return the steps of a target, which are the same for ``a.b:c`` and ``a.b.c``."""
-    return (*target.module.split("."), *target.path) if target.module else target.path
-
-
-def _choose(
-    candidates: Sequence[Candidate], choices: Sequence[Choice], notes: Optional[list[str]]
-) -> dict[str, Choice]:
-    """Return the choice that decides for each patch, by patch name.
-
-    A choice of a stronger source wins; then the more specific one; if two are equally specific, ``disable`` wins.
-    A name that matches nothing is noted in ``notes``, or raises :class:`UnknownName` if ``notes`` is ``None``.
-    """
-    strongest = max((choice.strength or 0 for choice in choices), default=0)
-    ranked = []
-    named = {c.patch.name: [c] for c in candidates}
-    for choice in choices:
-        try:
-            rank, matched = (2, named[choice.name]) if choice.name in named else _match(choice.name, candidates)
-        except UnknownName as error:
-            if notes is None:
-                raise UnknownName(f"{choice.origin}: {error}", error.name) from None
-            notes.append(f"{choice.origin} may belong to a plugin that is not loaded: {error}")
-        else:
-            strength = strongest if choice.strength is None else choice.strength
-            ranked.append(((strength, rank, not choice.enable), choice, matched))
-    decided: dict[str, Choice] = {}
-    for _, choice, matched in sorted(ranked, key=lambda entry: entry[0]):
-        decided.update((c.patch.name, choice) for c in matched)
-    return decided
-
-
 def _first_verdict(candidate: Candidate, choice: Optional[Choice], environment: Environment) -> Verdict:
     if choice is not None and not choice.enable:
         return Verdict(OFF, f"disabled by {choice.origin} ({choice.name})")
@@ -346,60 +254,6 @@ def _first_verdict(candidate: Candidate, choice: Optional[Choice], environment: 
         reason = f"not in the default set; apply it with --enable {candidate.patch.name}"
         return Verdict(OFF, reason)
     return environment.judge(candidate.patch)
-
-
-def _order(
-    candidates: Sequence[Candidate], active: Container[str], behind: Mapping[str, Sequence[str]]
-) -> list[Candidate]:
-    keys = [(c.patch.priority, c.provenance.plugin, i) for i, c in enumerate(candidates)]
-    tied = [
-        (i, c.patch)
-        for i, c in enumerate(candidates)
-        if (c.patch.after or c.patch.before or c.patch.name in behind) and c.patch.name in active
-    ]
-    if not tied:
-        return [candidates[i] for _, _, i in sorted(keys)]
-    from patchcore.stdlib import graphlib, heapq  # few patches declare an order
-
-    called: dict[str, list[int]] = {}  # two versions of a patch may share a legacy name
-    for i, candidate in enumerate(candidates):
-        for name in candidate.patch.names if candidate.patch.name in active else ():
-            called.setdefault(name, []).append(i)
-    edges: list[tuple[int, int]] = []  # the later one first
-    for i, patch in tied:
-        edges += ((i, j) for name in (*patch.after, *behind.get(patch.name, ())) for j in called.get(name, ()))
-        edges += ((j, i) for name in patch.before for j in called.get(name, ()))
-    graph: dict[int, set[int]] = {i: set() for i in sorted({i for edge in edges for i in edge})}
-    for later, earlier in edges:
-        graph[later].add(earlier)
-    sorter = graphlib.TopologicalSorter(graph)
-    try:
-        sorter.prepare()
-    except graphlib.CycleError as error:
-        raise PlanError(_cycle_message([candidates[i] for i in error.args[1]])) from None
-    ready = [keys[i] for i in sorter.get_ready()]
-    heapq.heapify(ready)
-    ordered = []
-    for key in (*sorted([key for key in keys if key[2] not in graph]), None):
-        while ready and (key is None or ready[0] < key):
-            index = heapq.heappop(ready)[2]
-            ordered.append(candidates[index])
-            sorter.done(index)
-            for released in sorter.get_ready():
-                heapq.heappush(ready, keys[released])
-        if key is not None:
-            ordered.append(candidates[key[2]])
-    return ordered
-
-
-def _cycle_message(cycle: Sequence[Candidate]) -> str:
-    # graphlib lists each patch before the one that waits for it
-    path = " -> ".join(c.patch.name for c in cycle)
-    who = "; ".join(
-        f"{c.patch.name} ({c.provenance}) declares after={list(c.patch.after)}, before={list(c.patch.before)}"
-        for c in cycle[1:]
-    )
-    return f"the order of the patches is a cycle: {path}. {who}. Remove one of these, or disable one of the patches"
 
 
 def _exclude(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import patchcore as pc
-from patchcore.planning.plan import Candidate
+from patchcore.planning.candidates import Candidate
 from patchcore.planning.provenance import Provenance
 from patchcore.plugins import Plugins
 from patchcore.process import process_rank

@@ -10,7 +10,7 @@ from typing import Any, Optional
 import pytest
 
 import patchcore as pc
-from patchcore.planning.plan import Candidate
+from patchcore.planning.candidates import Candidate
 from patchcore.planning.provenance import Provenance
 from patchcore.plugins import Plugins
 from patchcore.report import SCHEMA_VERSION, ChangeRecord, PatchRecord, Problem, Report, Section

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import patchcore as pc
+from patchcore.planning.candidates import Candidate
 from patchcore.planning.conditions import APPLY, Environment, Verdict
-from patchcore.planning.plan import Candidate, Plan, make_plan
+from patchcore.planning.plan import Plan, make_plan
 from patchcore.plugins import Plugins
 from patchcore.settings import Choice, LocalModule, Settings
 

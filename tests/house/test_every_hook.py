@@ -21,7 +21,7 @@ from replay import difference
 import patchcore as pc
 from patchcore import hookspecs
 from patchcore.cli import main
-from patchcore.planning.plan import Candidate
+from patchcore.planning.candidates import Candidate
 from patchcore.planning.provenance import COMMANDS, SUPPORT, Provenance
 from patchcore.plugins import BUILTINS, Plugins
 from patchcore.settings import LocalModule, Settings

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import patchcore as pc
-from patchcore.planning.plan import Candidate
+from patchcore.planning.candidates import Candidate
 from patchcore.planning.provenance import Provenance
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"

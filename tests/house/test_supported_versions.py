@@ -17,7 +17,7 @@ from patchcore.builtin.drift.recorded import Fingerprint, Recorded, file_of
 from patchcore.builtin.signatures.signatures import misfit
 from patchcore.declare.changes import Replace, SlotChange, Wrap
 from patchcore.declare.target import Target
-from patchcore.planning.plan import Candidate
+from patchcore.planning.candidates import Candidate
 from patchcore.planning.provenance import Provenance
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"

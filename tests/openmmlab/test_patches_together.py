@@ -21,7 +21,7 @@ import patchcore as pc
 from patchcore.declare.changes import SlotChange
 from patchcore.declare.slots import find_slot
 from patchcore.objects.modules import ABSENT
-from patchcore.planning.plan import Candidate
+from patchcore.planning.candidates import Candidate
 
 
 def written_objects(patch: pc.Patch) -> Iterator[tuple[str, Any]]:

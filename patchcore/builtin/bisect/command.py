@@ -20,8 +20,9 @@ from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.errors import SettingsError
 from patchcore.objects.printable import counted, inflected
+from patchcore.planning.candidates import Candidate, select_patches
 from patchcore.planning.conditions import OFF
-from patchcore.planning.plan import Candidate, Plan, select_patches
+from patchcore.planning.plan import Plan
 
 __all__ = ["main", "parse"]
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from patchcore.declare.target import Target
     from patchcore.errors import PatchcoreError
-    from patchcore.planning.plan import Candidate, Plan, PlannedPatch
+    from patchcore.planning.candidates import Candidate
+    from patchcore.planning.plan import Plan, PlannedPatch
     from patchcore.report import Remark
 
 __all__ = ["find_home", "refuse_run", "register_commands", "register_run_options", "remarks"]

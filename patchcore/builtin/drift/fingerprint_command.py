@@ -18,8 +18,8 @@ from patchcore.cli.output import print_json
 from patchcore.errors import UnknownName, Unseen, describe_error
 from patchcore.objects.extensions import using
 from patchcore.objects.printable import counted
+from patchcore.planning.candidates import Candidate, select_patches
 from patchcore.planning.conditions import Environment
-from patchcore.planning.plan import Candidate, select_patches
 
 __all__ = ["add_arguments", "main"]
 

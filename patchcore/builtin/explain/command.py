@@ -22,8 +22,9 @@ from patchcore.declare.target import Target
 from patchcore.errors import CONTAINED, TargetError, UnknownName, describe_error, did_you_mean
 from patchcore.objects.modules import find_module, submodule_names
 from patchcore.patcher import Patcher
+from patchcore.planning.candidates import select_patches
 from patchcore.planning.conditions import OFF
-from patchcore.planning.plan import Plan, PlannedPatch, select_patches
+from patchcore.planning.plan import Plan, PlannedPatch
 
 __all__ = ["add_arguments", "main"]
 

@@ -11,7 +11,7 @@ from patchcore.hookspecs import hookimpl
 if TYPE_CHECKING:
     from patchcore.declare.patch import Patch
     from patchcore.declare.target import Target
-    from patchcore.planning.plan import Candidate
+    from patchcore.planning.candidates import Candidate
     from patchcore.report import PatchRecord
 
 __all__ = ["after_apply", "before_apply"]

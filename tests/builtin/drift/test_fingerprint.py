@@ -23,7 +23,7 @@ from patchcore.builtin.signatures.signatures import alike, misfit
 from patchcore.declare.target import Target
 from patchcore.errors import PluginError, TargetNotFound, Unseen
 from patchcore.objects.extensions import Extensions, using
-from patchcore.planning.plan import Candidate
+from patchcore.planning.candidates import Candidate
 from patchcore.planning.provenance import Provenance
 
 

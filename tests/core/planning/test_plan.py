@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import patchcore as pc
-from patchcore.planning.plan import Candidate, Plan, make_plan, select_patches
+from patchcore.planning.candidates import Candidate, select_patches
+from patchcore.planning.plan import Plan, make_plan
 from patchcore.planning.provenance import LOCAL_PROVENANCE, Provenance
 from patchcore.settings import Choice
 

@@ -18,7 +18,7 @@ from mx_driving_compat.patcher.patcher import Patcher
 from mx_driving_compat.predefined import catalogue
 from patchcore.builtin.imports.stubs import StubModule
 from patchcore.errors import StubError
-from patchcore.planning.plan import Candidate
+from patchcore.planning.candidates import Candidate
 from patchcore.planning.provenance import Provenance
 from patchcore.settings import Settings
 

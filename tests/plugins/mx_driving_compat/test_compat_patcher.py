@@ -43,7 +43,7 @@ from mx_driving_compat.patcher.patcher import Patcher
 from mx_driving_compat.predefined import catalogue, classes
 from mx_driving_compat.predefined.changes import PluginChange
 from patchcore.errors import DeclarationError, SettingsError
-from patchcore.planning.plan import Candidate
+from patchcore.planning.candidates import Candidate
 from patchcore.planning.provenance import Provenance
 from patchcore.settings import Settings
 from patchcore_torch.training import steps

@@ -13,7 +13,7 @@ import patchcore as pc
 from mx_driving_compat import plugin
 from mx_driving_compat.predefined.table import TABLE, Entry
 from patchcore import plugins
-from patchcore.planning.plan import select_patches
+from patchcore.planning.candidates import select_patches
 
 # ruff: noqa: F811  # fixtures are imported, and named again by the parameters that get them
 
