@@ -32,10 +32,32 @@ EITHER_CORE = {
 
 #: Modules about what patchcore's own plugins do with torch_npu: they run on the real one, too, where the fake CANN is.
 ON_REAL_TORCH_NPU = {
+    "test_autocast",
+    "test_autograd",
+    "test_compile",
+    "test_copies",
+    "test_indexing",
+    "test_models",
+    "test_optimizers",
+    "test_tensors",
+    "test_torch_npu_amp",
+    "test_torch_npu_moving",
     "test_cuda_names",
     "test_equal_devices",
     "test_migrated_programs",
     "test_transfer_to_npu",
+}
+
+#: Tests of these modules that the real torch_npu does not pass, by name, with what it does. docs/fake-cann.md has them.
+DIFFERENT_ON_REAL_TORCH_NPU = {
+    "test_a_dispatch_mode_sees_the_operators": "matmul reaches the backend as itself",
+    "test_what_cannot_be_copied_raises": "the error has another text",
+    "test_assigning_slices_and_numbers": "a number on the CPU cannot be assigned at indices on the NPU",
+    "test_an_index_out_of_range_raises": "the operator fails with a RuntimeError: the adapter does not look at indices",
+    "test_empty_has_shape_dtype_and_strides": "torch.empty takes no memory_format but the contiguous one",
+    "test_an_infinite_gradient_is_skipped_with_a_scaler": "fused AdamW does not look at found_inf",
+    "test_training[SGD-{'fused': True}]": "fused SGD needs a momentum",
+    "test_training[SGD with momentum-{'fused': True}]": "the fake CANN has no FusedSgd",
 }
 
 
@@ -53,8 +75,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of the modules that one core is enough for."""
+    """Mark the tests of the modules that one core is enough for, and those that the real torch_npu does not pass."""
     for item in items:
+        if running.ON_CANN and item.path.parent == HERE and item.name in DIFFERENT_ON_REAL_TORCH_NPU:
+            item.add_marker(pytest.mark.xfail(reason=DIFFERENT_ON_REAL_TORCH_NPU[item.name], strict=True))
         if item.path.parent == HERE and item.path.stem in EITHER_CORE:
             item.add_marker(pytest.mark.either_core)
 

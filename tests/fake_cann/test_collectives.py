@@ -40,6 +40,37 @@ PROGRAM = """
         assert float(large.sum()) == 3 << 20
         dist.barrier()
 
+    def messages(rank, size):
+        other = 1 - rank
+        x = torch.arange(3.0).npu() + 10 * rank
+        found = torch.zeros(3).npu()
+        if rank == 0:
+            dist.send(x, 1)
+            dist.recv(found, 1)
+        else:
+            dist.recv(found, 0)
+            dist.send(x, 0)
+        assert found.cpu().tolist() == [10 * other, 10 * other + 1, 10 * other + 2]
+        for _ in range(2):  # both send, then both receive
+            found.zero_()
+            sent = dist.isend(x, other)
+            dist.irecv(found, other).wait()
+            sent.wait()
+            assert found.cpu().tolist() == [10 * other, 10 * other + 1, 10 * other + 2]
+        large = torch.full((3 << 20,), float(rank)).npu()
+        dist.send(large, 1) if rank == 0 else dist.recv(large, 0)
+        assert float(large.sum()) == 0
+
+    def groups(rank, size):
+        alone = [dist.new_group([each]) for each in range(size)]
+        both = dist.new_group([0, 1])
+        x = torch.full((2,), float(rank + 1)).npu()
+        dist.all_reduce(x, group=alone[rank])
+        assert x.cpu().tolist() == [rank + 1] * 2
+        dist.all_reduce(x, group=both)
+        assert x.cpu().tolist() == [3, 3]
+        assert dist.get_backend(both) == "hccl"
+
     def training(rank, size):
         torch.manual_seed(0)
         model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2).npu(), device_ids=[rank])
@@ -74,6 +105,14 @@ def test_collectives(on_cann: Any) -> None:
 
 def test_ddp(on_cann: Any) -> None:
     assert on_cann(PROGRAM, "training", "29612").stdout.endswith("ok\n")
+
+
+def test_messages(on_cann: Any) -> None:
+    assert on_cann(PROGRAM, "messages", "29614").stdout.endswith("ok\n")
+
+
+def test_groups(on_cann: Any) -> None:
+    assert on_cann(PROGRAM, "groups", "29615").stdout.endswith("ok\n")
 
 
 def test_a_rank_that_dies_ends_the_others(on_cann: Any) -> None:

@@ -58,6 +58,40 @@ int exchange(void* handle, uint64_t count, int type, Show show, Take take, size_
   });
 }
 
+// The end of a slot, which messages leave free: what its rank does, and whether both have sent and none has received.
+enum Deed : uint32_t { kSends = 1, kReceives = 2 };
+struct Note {
+  uint32_t deed, both_have_sent;
+};
+Note& note_of(Board& board, int rank) { return *reinterpret_cast<Note*>(board.slot(rank) + kSlot - sizeof(Note)); }
+
+// One rank sends while the other receives. Two ranks that first send to each other and then receive find the messages
+// where these were shown, unless a message needs several rounds.
+int message_between_two(void* handle, void* data, uint64_t count, int type, Deed deed) {
+  return guarded([&] {
+    auto& board = board_of(handle);
+    if (board.ranks != 2) throw std::runtime_error("NotEmulated: send and recv in a communicator of more than two ranks");
+    int other = 1 - board.rank;
+    auto &mine = note_of(board, board.rank), &theirs = note_of(board, other);
+    size_t item = fake_cann::size_of(type), most = (kSlot - sizeof(Note)) / item;
+    for (size_t done = 0; done < count; done += most) {
+      size_t part = count - done < most ? count - done : most;
+      if (deed == kSends) std::memcpy(board.slot(board.rank), bytes(data) + done * item, part * item);
+      mine.deed = deed;
+      board.meet();
+      if (theirs.deed == deed) {
+        if (count > most) throw std::runtime_error("NotEmulated: both ranks send more than 4 MiB, then receive");
+        if (bool(mine.both_have_sent) == (deed == kSends))
+          throw std::runtime_error(deed == kSends ? "NotEmulated: both ranks send twice, then receive"
+                                                  : "both ranks receive, and none sends");
+        mine.both_have_sent = deed == kSends;
+      }
+      if (deed == kReceives) std::memcpy(bytes(data) + done * item, board.slot(other), part * item);
+      board.meet();
+    }
+  });
+}
+
 int open(uint32_t ranks, const char* name, uint32_t rank, void** communicator) {
   return guarded([&] { *communicator = new Board(name, int(ranks), int(rank)); });
 }
@@ -208,9 +242,15 @@ EXPORTED int HcclAlltoAll(const void* from, uint64_t count, int type, void* to, 
       size_t(board_of(handle).ranks));
 }
 
+// ---- messages: torch_npu makes a communicator of their own for each pair of ranks
+EXPORTED int HcclSend(void* data, uint64_t count, int type, uint32_t, void* handle, void*) {
+  return message_between_two(handle, data, count, type, kSends);
+}
+EXPORTED int HcclRecv(void* data, uint64_t count, int type, uint32_t, void* handle, void*) {
+  return message_between_two(handle, data, count, type, kReceives);
+}
+
 // ---- not computed
-EXPORTED int HcclSend(...) { return refuse("HcclSend"); }
-EXPORTED int HcclRecv(...) { return refuse("HcclRecv"); }
 EXPORTED int HcclBatchSendRecv(...) { return refuse("HcclBatchSendRecv"); }
 EXPORTED int HcclAlltoAllV(...) { return refuse("HcclAlltoAllV"); }
 EXPORTED int HcclAllGatherV(...) { return refuse("HcclAllGatherV"); }
