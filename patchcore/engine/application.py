@@ -67,6 +67,7 @@ class ChangeState:
         self.change = change
         self.target = target
         self.extensions = extensions  # those of its application
+        # A stub of a missing module, for example, must be in force before that module is imported.
         self.awaits: Optional[str] = target.module if change.waits else None
         self.status = PENDING
         self.reason = ""

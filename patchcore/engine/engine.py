@@ -74,9 +74,11 @@ class Engine:
         self.rebinder = Rebinder(self.journal)
         self.watch = ImportWatch(self._imported, self._overtaken)
         self._active: dict[str, list[Application]] = {}  # by patch name
-        # By module, in order of application.
+        # By module, in the order in which patches were applied. An application stays here when its changes are written:
+        # importlib.reload() runs the body of the module again, and the changes must then be written again.
         self._waiting: defaultdict[str, dict[Application, None]] = defaultdict(dict)
-        # Likewise, those that have yet to write there.
+        # The same, but only applications that still have to write in the module. Two threads may advance them at the same
+        # time, one after the import and one in Patcher.apply(); patches of one slot must still stack in this order.
         self._queues: defaultdict[str, dict[Application, None]] = defaultdict(dict)
         self._advancing = local()  # the applications this thread is advancing, and which to go over again
         self._keeping: defaultdict[str, dict[Application, None]] = defaultdict(dict)  # by module with names to keep
@@ -144,6 +146,8 @@ class Engine:
                     self.watch.watch(name, application)
             elif holder not in application.holders:
                 application.holders.append(holder)
+        # Another thread may have begun such an import before the watch knew of it, and has found the module's loader
+        # already. The watch cannot stand in for that loader, so the end of the import is the only chance to patch.
         self._join((*application.expects, *application.keeps))
         return application
 
@@ -235,6 +239,7 @@ class Engine:
                 return
             application.announced = True
             holders = list(application.holders)
+        # Without the lock: a holder calls hooks of plugins, which may import modules or wait for other threads.
         tell(APPLIED, application.patch.name)
         for other in holders:
             if other is not holder:
@@ -374,11 +379,14 @@ class Engine:
             self._renew(name, module, waiting)
         moves = Moves(loaded=loaded_here())
         try:
+            # importlib still marks the module as being imported: its import statement has not returned yet.
             self._executed[name] = module
             for application in waiting:
                 self.advance(application, moves)
         finally:
             self._executed.pop(name, None)
+        # An object that this module defines can only be in modules that ran meanwhile, so the others are not searched.
+        # A training program has thousands of modules, and each import of a patched one would search them all.
         local = {id(move) for move in moves if attribute(move.old, "__module__") == name}
         for modules in (fresh, None):  # any module may hold an object that was defined elsewhere
             some = [move for move in moves if (id(move) in local) is (modules is fresh)]

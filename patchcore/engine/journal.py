@@ -160,6 +160,8 @@ class Journal:
     """The records of a process. Callers hold :attr:`lock` around reads that must agree with a write that follows."""
 
     def __init__(self) -> None:
+        # Reentrant, because a signal handler or a finalizer can run in the middle of an operation, in the same thread,
+        # and import a patched module. It would wait for itself forever otherwise.
         self.lock = RLock()
         self._operation: Optional[_Operation] = None  # under way, or interrupted
         self.retired: list[Retired] = []  # products whose by-value references are not rebound yet
@@ -235,6 +237,7 @@ class Journal:
         """
         if record is not None and any(e.owner is owner and e.change is change for e in record.layers):
             return record
+        # A wrapper of another patch may be on top of the product, so the objects that it calls are followed, too.
         todo = [raw]
         while todo:
             for record, layer in self.behind(todo.pop()):
@@ -614,6 +617,8 @@ class _Operation:
         self.written: list[tuple[Slot, Any]] = []
 
     def __enter__(self) -> None:
+        # Ctrl-C can raise KeyboardInterrupt between any two lines, also in the undo of an operation. That operation is
+        # still entered then, and is undone before the next one begins.
         self._journal.recover()
         self._journal._operation = self
 

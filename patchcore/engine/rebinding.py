@@ -171,6 +171,8 @@ class Rebinder:
             if move.first:
                 # no local variable may hold one of them: the search would count it as a reference not yet found
                 homes.update([(id(value), value) for value in _foreign(move.state, move.record)])
+        # Who imports a replacement from the module that defines it means the replacement, and keeps it on revert. That can
+        # be told from a name that took it from the patched slot only now, before the slot holds the replacement.
         values = [v for a in waiting for state in a.states if state.status == PENDING for v in _foreign(state)]
         homes.update((id(value), value) for value in values if not self._journal.count_makers(value))
         if not old and not homes:
@@ -236,6 +238,7 @@ class Rebinder:
             if successor is not None and successor.by_value is not ABSENT and not self._journal.looks_after(slot):
                 slot.write(successor.by_value)
         for r in retired:
+            # Another slot may still hold the same replacement: one patch can put one function in several places.
             if not self._journal.count_makers(r.old):
                 self._homes.pop(id(r.old), None)
                 unmark(r.old)

@@ -89,8 +89,13 @@ class Body:
             found = [function.__defaults__, function.__kwdefaults__]
             written = [before.__defaults__, before.__kwdefaults__]
             defaults = [d if f is w else f for d, f, w in zip(defaults, found, written)]
-        self._values = before, source  # first: another thread that reads the code knows which of them it is
-        kept = list(map(getattr, repeat(function), _PARTS))  # so that nothing of it ends, and runs code, in between
+        # First, because another thread may call read() between the two statements: it finds the code that the function
+        # has then among these two, and does not take it for an edit of other code.
+        self._values = before, source
+        # The old parts are held until all three are written. A default that ends in between would run its finalizer, and
+        # a call of the function from there would get the new code with the old defaults. map() in C runs no Python code
+        # between the three writes, so no other thread and no signal handler does either.
+        kept = list(map(getattr, repeat(function), _PARTS))
         list(map(setattr, repeat(function), _PARTS, (source.__code__, *defaults)))
         del kept
         self._take_back()
