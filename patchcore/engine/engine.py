@@ -77,8 +77,8 @@ class Engine:
         # By module, in the order in which patches were applied. An application stays here when its changes are written:
         # importlib.reload() runs the body of the module again, and the changes must then be written again.
         self._waiting: defaultdict[str, dict[Application, None]] = defaultdict(dict)
-        # The same, but only applications that still have to write in the module. Two threads may advance them at the same
-        # time, one after the import and one in Patcher.apply(); patches of one slot must still stack in this order.
+        # The same, but only applications that still have to write in the module. Two threads may advance them at once,
+        # one after the import and one in Patcher.apply(); patches of one slot must still stack in this order.
         self._queues: defaultdict[str, dict[Application, None]] = defaultdict(dict)
         self._advancing = local()  # the applications this thread is advancing, and which to go over again
         self._keeping: defaultdict[str, dict[Application, None]] = defaultdict(dict)  # by module with names to keep
