@@ -171,8 +171,8 @@ class Rebinder:
             if move.first:
                 # no local variable may hold one of them: the search would count it as a reference not yet found
                 homes.update([(id(value), value) for value in _foreign(move.state, move.record)])
-        # A name that holds a replacement before the patched slot does was imported from where that is defined, and keeps
-        # it on revert. Once the slot holds it too, such a name looks like one that took it from the slot.
+        # A name that holds a replacement before the patched slot does was imported from its module, and still holds it
+        # after a revert. Once the slot holds it too, such a name looks like one that took it from the slot.
         values = [v for a in waiting for state in a.states if state.status == PENDING for v in _foreign(state)]
         homes.update((id(value), value) for value in values if not self._journal.count_makers(value))
         if not old and not homes:

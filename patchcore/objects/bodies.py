@@ -92,8 +92,8 @@ class Body:
         # First, because another thread may call read() between the two statements: it finds the code that the function
         # has then among these two, and does not take it for an edit of other code.
         self._values = before, source
-        # The old parts are held until all three are written: a default that ends in between would run its finalizer, and
-        # a call of the function there would run the new code with old defaults. map() in C runs no Python code between
+        # The old parts are held until all three are written: a default that ends before would run its finalizer, and a
+        # call of the function there would run the new code with old defaults. map() in C runs no Python code between
         # the three writes, so no other thread and no signal handler does either.
         kept = list(map(getattr, repeat(function), _PARTS))
         list(map(setattr, repeat(function), _PARTS, (source.__code__, *defaults)))
