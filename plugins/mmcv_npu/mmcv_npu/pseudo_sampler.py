@@ -16,7 +16,7 @@ def sample_boxes(self: Any, assign_result: Any, bboxes: Any, gt_bboxes: Any, *ar
 
     Args:
         self: the sampler.
-        assign_result: says which true box each box is assigned to.
+        assign_result: returns the true box that each box is assigned to.
         bboxes: (boxes, 4).
         gt_bboxes: (true boxes, 4).
         args, kwargs: not used, as before.
@@ -39,7 +39,7 @@ def sample_instances(
 
     Args:
         self: the sampler.
-        assign_result: says which true instance each prior is assigned to.
+        assign_result: returns the true instance that each prior is assigned to.
         pred_instances: with ``priors``, (priors, 4).
         gt_instances: with ``bboxes``, (true instances, 4).
         args, kwargs: not used, as before.

@@ -1,4 +1,4 @@
-"""Finds the installed version of a package, for prechecks; imports the package only if nothing else tells.
+"""Finds the installed version of a package, for prechecks; imports the package only if no metadata has it.
 
 Migrations overwrite ``mmcv.__version__`` so that one library takes another for the version it wants. What is installed
 does not change by that, so a distribution's metadata comes first here.

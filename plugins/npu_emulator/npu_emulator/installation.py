@@ -165,7 +165,7 @@ def _settle(core: Optional[str], devices: Optional[int]) -> None:
 
 
 def check() -> None:
-    """Raise what :func:`install` would, but for what only torch can tell.
+    """Raise the errors of :func:`install`, except those that only torch can find.
 
     Raises:
         RealLibraryError: a real library is there.

@@ -177,7 +177,7 @@ class StandInFinder(importlib.abc.MetaPathFinder):
         return spec
 
     def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
-        """Yield the distribution of the library; its version is that of the installed torch and says "emulated"."""
+        """Yield the distribution of the library; its version is that of the installed torch with "+emulated"."""
         distribution = self.stand_in.distribution
         wanted = getattr(context, "name", None)
         if distribution is not None and wanted in (None, distribution, distribution.replace("_", "-")):

@@ -7,7 +7,7 @@ GraphError
 ├── InferenceError    a conversion infers another shape or dtype than torch
 ├── ConversionError   a conversion or the code generation of a vendor failed
 ├── CompileError      a vendor's compiler failed
-├── LaunchError       a kernel returned something else than the graph says
+├── LaunchError       a kernel returned other shapes or dtypes than the graph has
 └── DeviationError    the precision check found a subgraph that deviates from eager
 
 FallbackWarning       a vendor stands in for one that is not usable here
@@ -68,4 +68,4 @@ class DeviationError(GraphError):
 
 
 class FallbackWarning(UserWarning):
-    """Graphs are compiled for another vendor than the one that was asked for."""
+    """Graphs are compiled for another vendor than the selected one."""

@@ -83,7 +83,7 @@ class Options:
     def load(
         cls, vendor: Vendor, given: Mapping[str, Any] = {}, environ: Optional[Mapping[str, str]] = None
     ) -> Options:
-        """Lay ``given`` over the environment over what the vendor says; operators to keep eager add up.
+        """Merge ``given``, the environment and the vendor's values; the first wins. Operators to keep eager add up.
 
         Args:
             vendor: whose graphs are compiled. In the environment, ``reference:aten.add`` is for that vendor only.
@@ -107,7 +107,7 @@ class Options:
         return cls(keep_eager, _CHECKS[check], cache_folder(given, environ), cache_limit(given, environ))
 
     def kept_by(self, operator: str) -> Optional[str]:
-        """Return who says that the overload of this name stays eager, ``None`` when nobody does."""
+        """Return the source that keeps the overload of this name eager, ``None`` without one."""
         return self.keep_eager.get(operator) or self.keep_eager.get(operator.rpartition(".")[0])
 
 

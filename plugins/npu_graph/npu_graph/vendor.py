@@ -33,7 +33,7 @@ class Conversion:
         function: takes the :class:`~npu_graph.operations.subgraph.Operation` and, by their names in the operator's
             schema, those of its arguments that it cares about; returns what the vendor's code generation wants.
         when: which operations it is for, ``None`` for all.
-        infer: tells shape and dtype of the results from the operation, for comparison with torch's.
+        infer: returns shape and dtype of the results of the operation, for comparison with torch's.
         provider: the module that declares it.
         parameters: names of the arguments it takes; ``None`` for whatever there is.
     """

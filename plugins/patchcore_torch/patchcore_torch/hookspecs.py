@@ -15,4 +15,4 @@ __all__ = ["training_loops"]
 
 @hookspec
 def training_loops() -> Iterable[TrainingLoop]:  # type: ignore[empty-body]
-    """Return the training loops whose steps profiling and brake count; called when a user asks for one of them."""
+    """Return the training loops whose steps profiling and brake count; called when a user selects one of them."""

@@ -4,9 +4,9 @@
 globals of the wrapper: the script would go without the patch, and without a word. So it gets something else to compile.
 
 - For a function: another one with the types of the original that calls the patched function through Python. TorchScript
-  asks for it by ``__prepare_scriptable__``, whether the function is scripted or called by what is
+  gets it from ``__prepare_scriptable__``, whether the function is scripted or called by a scripted one
   (torch 2.13, ``torch/jit/_script.py`` and ``torch/jit/_recursive.py``).
-- For a method nobody is asked. It is marked as ``torch.jit.ignore`` marks methods, which are called through Python.
+- A method has no such hook. It is marked as ``torch.jit.ignore`` marks methods, which are called through Python.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Describes the arguments of a call in a range: names, types, shapes, dtypes and values.
 
-A tensor is told by its type, shape and dtype; no element is read, so nothing waits for a device, and tensors that have
-no elements (meta, fake, inside of vmap) are told like others. Nothing that an argument's class defines is called.
+A tensor is described by type, shape and dtype; no element is read, so nothing waits for a device, and tensors that have
+no elements (meta, fake, inside of vmap) are described like others. Nothing that an argument's class defines is called.
 Imported when markers are applied: needs torch.
 """
 

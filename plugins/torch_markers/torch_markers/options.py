@@ -36,8 +36,8 @@ class MarkerOptions:
     Args:
         backend: one of :data:`BACKENDS`.
         level: ``modules``: calls of modules, ``functions``: of torch's functions, ``all``: both.
-        stacks: whether ranges tell the lines of the program that have led to the call.
-        arguments: whether they tell types, shapes, dtypes and values of the arguments.
+        stacks: whether ranges have the lines of the program that have led to the call.
+        arguments: whether they have types, shapes, dtypes and values of the arguments.
         backward: whether the backward pass is marked, too.
         directory: where the backend ``trace`` writes, a file per process.
     """
@@ -80,7 +80,7 @@ class MarkerOptions:
 
 
 def from_environment(environ: Optional[Mapping[str, str]] = None) -> dict[str, Any]:
-    """Return the options that environment variables set, unchecked; ``backend`` among them asks for markers.
+    """Return the options that environment variables set, unchecked; ``backend`` among them switches markers on.
 
     Args:
         environ: ``os.environ`` by default.

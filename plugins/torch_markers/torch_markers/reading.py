@@ -105,7 +105,7 @@ def _is_broken(buffer: str, position: int) -> bool:
 
 
 def size_of(path: str) -> int:
-    """Return the size of a file in bytes, 0 where it cannot be told."""
+    """Return the size of a file in bytes, 0 where it is unknown."""
     try:
         return os.path.getsize(path)
     except OSError:

@@ -68,7 +68,7 @@ class Recording:
             self._flush()
 
     def finish(self) -> None:
-        """Write the rest, and say where the file is."""
+        """Write the rest, and log the path of the file."""
         self._flush(last=True)
         if self._path is not None and not self._finished:
             text = f"markers written to {self._path}; patchcore markers summary, ui.perfetto.dev open it"

@@ -33,7 +33,7 @@ def quote(text: str, longest: int = LONGEST) -> str:
 
     Args:
         text: any, unpaired surrogates too.
-        longest: of how many characters to tell.
+        longest: the greatest number of characters.
     """
     if len(text) > longest:
         text = text[:longest] + "..."
@@ -71,7 +71,7 @@ def scalar(value: Any) -> Optional[str]:
 
 
 def describe(**details: Any) -> str:
-    """Return the text of a range from its details; of a value that is no constant, its type is told.
+    """Return the text of a range from its details; of a value that is no constant, its type is given.
 
     Args:
         details: what the range says, by key.
@@ -103,7 +103,7 @@ def _decoded(content: Any) -> Any:
 
 
 def parse(name: str) -> Optional[Mapping[str, Any]]:
-    """Return what a range says, ``None`` if ``name`` is none of a marker.
+    """Return the content of a range, ``None`` if ``name`` is no name of a marker.
 
     Args:
         name: of an event in a trace.

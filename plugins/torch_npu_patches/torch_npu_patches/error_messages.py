@@ -50,10 +50,10 @@ _MODULES = {
 
 
 def advise_on_error(message: str) -> Optional[str]:
-    """Return what to do about an error with this message, ``None`` if there is nothing to say."""
+    """Return advice on an error with this message, ``None`` without any."""
     return next((advice for words, advice in _MESSAGES.items() if words in message), None)
 
 
 def advise_on_module(name: str) -> Optional[str]:
-    """Return what there is for NPUs in the place of a missing module, ``None`` if there is nothing to say."""
+    """Return advice on a missing module that has a substitute for NPUs, ``None`` without any."""
     return _MODULES.get(name.partition(".")[0])

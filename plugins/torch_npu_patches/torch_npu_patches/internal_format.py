@@ -35,7 +35,7 @@ class InternalFormatSlot(Slot):
         self.torch_npu = torch_npu
 
     def read(self) -> bool:
-        """Return the value; torch_npu allows the formats as long as nobody has said anything."""
+        """Return the value; torch_npu allows the formats by default."""
         value = getattr(self.owner, self.key, None)  # not every torch_npu can be asked so
         if value is None:
             value = self.torch_npu._C._npu_getOption(OPTION) != b"disable"

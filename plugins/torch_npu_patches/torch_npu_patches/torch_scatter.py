@@ -32,7 +32,7 @@ def on_npu(src: Any, index: Any, dim: int = -1, out: Any = None, dim_size: Any =
 
 
 def sum_on_npu(src: Any, index: Any, dim: int = -1, out: Any = None, dim_size: Any = None) -> bool:
-    """Return whether the kernel for sums takes this call; it asks an index for its maximum, so no empty one."""
+    """Return whether the kernel for sums takes this call; it computes the index's maximum, so it takes no empty one."""
     return on_npu(src, index) and src.numel() > 0
 
 

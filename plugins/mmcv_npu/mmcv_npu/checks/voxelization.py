@@ -21,7 +21,7 @@ def hard(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
 
 
 def dynamic(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
-    """Draw a call that tells the voxel of each point."""
+    """Draw a call that returns the voxel of each point."""
     from mmcv.ops.voxelize import voxelization
 
     return pc.Case(voxelization, [*points_in_grid(rng, size), -1, -1, True])

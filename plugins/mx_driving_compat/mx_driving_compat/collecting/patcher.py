@@ -243,7 +243,7 @@ class Patcher(TrainingRequests):
         """Apply the patches without logging a summary. Not in mx_driving.patcher.
 
         Args:
-            tell: whether the logger is told, for a summary.
+            tell: true to log each patch, for a summary.
 
         Raises:
             DeclarationError, PatchError: see :meth:`apply`.

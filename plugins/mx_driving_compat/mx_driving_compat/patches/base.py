@@ -37,7 +37,7 @@ class BasePatch(ABC):
 
     @property
     def module(self) -> str:
-        """The top-level package that it changes, empty if the name does not tell."""
+        """The top-level package that it changes; empty if the name does not contain it."""
         return self.name.partition(".")[0] if "." in self.name else ""
 
     @abstractmethod

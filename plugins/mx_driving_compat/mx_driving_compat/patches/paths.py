@@ -1,4 +1,4 @@
-"""Resolves dotted paths, ``package.module.Class.attribute``, which do not tell where the module ends."""
+"""Resolves dotted paths, ``package.module.Class.attribute``, in which the end of the module is not marked."""
 
 from __future__ import annotations
 

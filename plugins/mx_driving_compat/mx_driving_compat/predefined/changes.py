@@ -63,7 +63,7 @@ class PluginChange(BasePatch):
 
     @property
     def precheck(self) -> Optional[Callable[..., bool]]:
-        """Tells whether the change fits. If a program sets another one, the plugin's requirements still count."""
+        """Returns True if the change fits. If a program sets another one, the plugin's requirements still count."""
         return self._fits if self._precheck is ABSENT else self._precheck
 
     @precheck.setter

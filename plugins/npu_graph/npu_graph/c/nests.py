@@ -49,7 +49,7 @@ class Access:
 
     @property
     def is_regular(self) -> bool:
-        """Counters alone say which element."""
+        """Counters alone identify the element."""
         return all(place == "0" or _COUNTER.fullmatch(place) for place in self.index)
 
 

@@ -86,7 +86,7 @@ class Suite:
         return cls(backend, vendor, _checked([*CASES, *added]), modes, settings)
 
     def use_cache(self, folder: Path) -> None:
-        """Keep kernels in ``folder``, unless the environment says where."""
+        """Keep kernels in ``folder``, unless the environment names another one."""
         if CACHE_DIR not in os.environ:
             self._options.setdefault("cache_dir", str(folder))
 

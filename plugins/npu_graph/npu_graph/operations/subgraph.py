@@ -151,7 +151,7 @@ class Operation:
 
 
 def failed_conversion(operation: Operation, error: Exception) -> ConversionError:
-    """Return the error that says which conversion failed on which operation."""
+    """Return the error with the names of the conversion that failed and of the operation."""
     assert operation.conversion is not None
     where = f" ({operation.line})" if operation.line else ""
     return ConversionError(

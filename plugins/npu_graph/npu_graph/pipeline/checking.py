@@ -71,10 +71,10 @@ class Check:
 
     Args:
         vendor: whose kernel it is.
-        options: whether to raise; where single operators are compiled, to tell which deviates.
+        options: whether to raise; where single operators are compiled, to find the one that deviates.
         subgraph: what was compiled.
         name: for messages.
-        compile: compiles one operator by itself, to tell which deviates: :func:`.compiling.compile_subgraph`.
+        compile: compiles one operator by itself, to find the one that deviates: :func:`.compiling.compile_subgraph`.
     """
 
     def __init__(self, vendor: Vendor, options: Options, subgraph: Subgraph, name: str, compile: Compile) -> None:

@@ -52,7 +52,7 @@ class Launch:
         """Run the kernel on inputs and values of symbols; return what the subgraph would.
 
         Raises:
-            LaunchError: the kernel raises, or gives something else than the graph says.
+            LaunchError: the kernel raises, or its results differ from the graph's.
             DeviationError: what it gives deviates from eager, and a check is to raise.
         """
         try:

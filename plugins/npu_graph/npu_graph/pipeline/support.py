@@ -32,7 +32,7 @@ def judge(
         graph: decomposed, rewritten, promoted.
         vendor: prepared, with all that is declared for it.
         options: may keep operators eager.
-        symbols: those that kernels can be told the values of.
+        symbols: those whose values kernels can get.
 
     Raises:
         ConversionError: a condition of the vendor raises.

@@ -58,7 +58,7 @@ def convert(
         file: its path, for findings.
         owned: what classes of other modules of the project define, see :mod:`.facts`.
         distributed: make a training script for one card one for several.
-        kernels: what other modules of the project tell about compiled operators.
+        kernels: facts about compiled operators from other modules of the project.
 
     Raises:
         libcst.ParserSyntaxError: it is not Python.

@@ -104,7 +104,7 @@ class _Script:
                     yield call, owner.value
 
     def loaders(self) -> Iterator[cst.Call]:
-        """The calls that make data loaders; a sampler asks for its rank when it is made."""
+        """The calls that make data loaders; a sampler reads its rank when it is made."""
         return (call for call in self.program.calls if self.name_of(call.func) in _LOADERS)
 
     def convert(self, optimizer: cst.Call, model: str, uses: Sequence[cst.CSTNode]) -> bool:

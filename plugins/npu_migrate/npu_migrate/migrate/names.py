@@ -76,7 +76,7 @@ class Names:
         return tuple(a for a in self.assignments(name) if type(a) is md.Assignment)
 
     def value_of(self, assignment: md.Assignment) -> Optional[cst.BaseExpression]:
-        """Return what an assignment assigns, ``None`` where that cannot be told."""
+        """Return the assigned value, ``None`` if it is unknown."""
         return assigned(assignment.node, self.parents)
 
     def enclosing(self, node: cst.CSTNode, *kinds: type) -> Optional[Any]:

@@ -41,7 +41,7 @@ def lines(source: str, table: RuleTable, file: str) -> Iterator[Finding]:
 
 
 def notebook(source: str, table: RuleTable, file: str) -> Iterator[Finding]:
-    """Yield one finding for a notebook in which rules would have a say: notebooks are not converted."""
+    """Yield one finding for a notebook in which rules would match: notebooks are not converted."""
     if table.may_be_about(source):
         note = f"notebooks are not converted; run jupyter nbconvert --to script {file}, and migrate the script"
         yield Finding(file, 1, 1, "notebook", "review", file.rpartition("/")[2], "", note)

@@ -262,7 +262,7 @@ class RuleTable:
         return rule.renamed(part) + name[len(part) :]
 
     def may_be_about(self, source: str) -> bool:
-        """Return whether any rule about Python can have a say in a source; none has in most files of a project."""
+        """Return whether any rule about Python can match in a source; none has in most files of a project."""
         words = set(re.findall(r"\w+", source))
         return any(needed <= words for needed in self._needed)
 

@@ -1,4 +1,4 @@
-"""The ``TorchDispatchMode`` that tells a tracer of every operator; the only module here that imports torch."""
+"""The ``TorchDispatchMode`` that passes every operator to a tracer; the only module here that imports torch."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Site(NamedTuple):
 
 
 class Replaced:
-    """The functions that patches replace, told by their code.
+    """The functions that patches replace, identified by their code.
 
     A target that is no Python function of its module, as ``apply`` of an ``autograd.Function`` or a class, stands for
     the functions of the class. Functions of C have no frames, and are not told.

@@ -39,7 +39,7 @@ def compare_ranks(
 ) -> list[str]:
     """Compare the manifests of all ranks; every rank has to call it. Return what is wrong, a line each.
 
-    Rank 0 hears of every rank, the others of their own differences.
+    Rank 0 gets the data of every rank, the others get their own differences.
 
     Args:
         store: shared by the ranks.

@@ -37,7 +37,7 @@ def counters(settings: Settings, plugins: Plugins) -> list[Patch]:
 
 
 def listeners(settings: Settings) -> list[Patch]:
-    """Return the patches that record and brake, as ``settings`` ask for; their steps begin with 1."""
+    """Return the patches that record and brake according to ``settings``; their steps begin with 1."""
     found: list[Patch] = []
     asked = settings.get("profiling")
     profiling = None if asked is None else ProfilingOptions.of(asked)

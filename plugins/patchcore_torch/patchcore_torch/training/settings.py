@@ -1,4 +1,4 @@
-"""The settings and the options of ``patchcore run`` that ask for profiling and a brake."""
+"""The settings and the options of ``patchcore run`` for profiling and a brake."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class CountedCall(Declaration):
     """Wrapper ``(original, *args, **kwargs)`` of the per-iteration method of a loop. A call that raises is no step.
 
     Args:
-        when_call: tells from the arguments whether a call is a step; ``None`` where all are.
+        when_call: returns true for the arguments of a call that is a step; ``None`` where all are.
     """
 
     when_call: Optional[Callable[..., Any]]

@@ -72,7 +72,7 @@ class Count(Extend):
 
 
 class Answer(pc.Replace):
-    """Put our answer in the place of a function that asks torch something. What torch's own does does not matter."""
+    """Replace a function that queries torch by one with a fixed result. What torch's own does does not matter."""
 
     may_be_absent = True
 

@@ -1,4 +1,4 @@
-"""torch.distributed with NCCL asked for and HCCL in use.
+"""torch.distributed for programs that name NCCL, with HCCL in use.
 
 What a program asks for is what it is told: a process group that was made as ``nccl`` answers ``nccl`` to
 ``get_backend``, so that ``if dist.get_backend() == "nccl":`` goes where it goes on GPUs, and one made as ``hccl``

@@ -2,7 +2,7 @@
 
 What a version of torch lacks is left out.
 
-Positions are those of callables written in C; functions written in Python are asked for theirs.
+Positions are those of callables written in C; those of functions written in Python are read.
 """
 
 from __future__ import annotations

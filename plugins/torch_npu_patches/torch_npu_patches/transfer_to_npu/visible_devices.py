@@ -75,7 +75,7 @@ def npu_numbers(value: str) -> tuple[Optional[list[int]], str]:
 
 
 def changed_too_late() -> Optional[str]:
-    """Return what to say of a CUDA_VISIBLE_DEVICES that has been changed since torch was imported."""
+    """Return the warning about a CUDA_VISIBLE_DEVICES that has been changed since torch was imported."""
     value = os.environ.get(CUDA)
     if not _seen or value == _seen[0]:
         return None

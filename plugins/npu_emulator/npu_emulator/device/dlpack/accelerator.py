@@ -18,7 +18,7 @@ __all__ = ["install"]
 
 
 def install(devices: Devices, accounting: Accounting, module: ModuleType) -> None:
-    """Let ``torch.accelerator`` ask the device module.
+    """Let ``torch.accelerator`` call the device module.
 
     Args:
         devices: the devices.

@@ -37,7 +37,7 @@ def exchange(stand_in: StandIn, *modules: ModuleType) -> None:
 
     Args:
         stand_in: has the name of its base.
-        modules: ``torch``, and others where the base has that name. Not those whose code asks for the exact type.
+        modules: ``torch``, and others where the base has that name. Not those whose code checks the exact type.
     """
     stand_in.__module__, stand_in.__qualname__ = torch.__name__, stand_in.__name__
     for module in modules:

@@ -25,7 +25,7 @@ _npu_engines: weakref.WeakValueDictionary[int, NpuGenerator] = weakref.WeakValue
 
 
 class NpuGenerator(_Engine):
-    """An engine of the CPU that says it is on an NPU.
+    """An engine of the CPU whose device is an NPU.
 
     Args:
         device: an NPU, with its index.
@@ -112,7 +112,7 @@ class Generators:
             generator.manual_seed(seed)
 
     def install(self) -> None:
-        """Let ``torch.Generator`` make generators of NPUs too; torch asks the backend's allocator in C++ only."""
+        """Let ``torch.Generator`` make generators of NPUs too; torch calls the backend's allocator in C++ only."""
         devices = self._devices
 
         class _Type(StandIn, type(_Engine)):  # type: ignore[misc]

@@ -36,7 +36,7 @@ _DEVICE_TYPE = private_torch.DeviceType.PrivateUse1
 
 
 class Hooks(_acc.PrivateUse1Hooks):
-    """Tells torch's C++ that the device exists."""
+    """Declares the device to torch's C++."""
 
     def is_available(self) -> bool:
         """Return that it does."""
@@ -52,7 +52,7 @@ class Hooks(_acc.PrivateUse1Hooks):
 
 
 class Guard(_acc.DeviceGuard):
-    """Tells torch's C++ which kind of device it guards; of the current device it can tell nothing."""
+    """Returns to torch's C++ the kind of device that it guards; it does not know the current device."""
 
     def type_(self) -> private_torch.DeviceType:
         """Return the kind of device."""

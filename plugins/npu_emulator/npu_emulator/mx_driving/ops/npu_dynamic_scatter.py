@@ -70,7 +70,7 @@ class DynamicScatterFunction(Function):
     def backward(ctx: Any, grad_feats: Tensor, grad_coors: Optional[Tensor] = None) -> tuple[Optional[Tensor], ...]:
         """Return the gradient of feats, and ``None`` for the two other arguments.
 
-        Points with the same maximum share its gradient; the device's page does not say which of them have it there.
+        Points with the same maximum share its gradient; the device's page does not list the dtypes.
         """
         calls["dynamic_scatter_backward"] += 1
         (grad,) = gradients(ctx.reduce, ctx.saved_tensors, grad_feats)

@@ -33,7 +33,7 @@ class ScatterMaxFunction(Function):
 
         Returns:
             The maxima, zero where there is no element; and the row of updates that has the maximum, int32, n where
-            none has it. Of equal ones it is the first; the device does not say which.
+            none has it. Of equal ones it is the first; which one is undefined on the device.
 
         Raises:
             LimitError: outside what the device takes.

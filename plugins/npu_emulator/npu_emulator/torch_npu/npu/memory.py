@@ -84,7 +84,7 @@ def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
 
 
 def memory_stats(device: DeviceLike = None) -> dict[str, int]:
-    """Return the statistics of a device's memory, in bytes where the name says so.
+    """Return the statistics of a device's memory, in bytes where the name has "bytes".
 
     The keys are those of torch_npu (and torch.cuda) of which something is known here: ``allocated_bytes``,
     ``active_bytes`` and ``reserved_bytes`` ``.all.current`` and ``.all.peak``, the number of allocations

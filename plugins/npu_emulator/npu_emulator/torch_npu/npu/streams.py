@@ -127,7 +127,7 @@ class Event(torch.Event):
     """A mark in a stream, which is reached when it is recorded.
 
     Args:
-        enable_timing: whether :meth:`elapsed_time` may be asked.
+        enable_timing: whether :meth:`elapsed_time` may be called.
         blocking: how the host waits on the hardware; it never waits here.
         interprocess: must be false.
 

@@ -54,7 +54,7 @@ _DTYPES = ", *, int? customize_dtype=None, int? input_dtype=None"
 def npu_format_cast(
     input: Tensor, acl_format: int, *, customize_dtype: Optional[int] = None, input_dtype: Optional[int] = None
 ) -> Tensor:
-    """Return a copy in another format: the same values, of which :func:`get_npu_format` tells the new number.
+    """Return a copy in another format: the same values, of which :func:`get_npu_format` returns the new number.
 
     Args:
         input: any tensor.

@@ -48,7 +48,7 @@ class ProfilerActivity(enum.Enum):
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """Return what can be asked for; times of the NPU are those that the CPU needs for its work."""
+    """Return the supported values; times of the NPU are those that the CPU needs for its work."""
     return set(ProfilerActivity)
 
 

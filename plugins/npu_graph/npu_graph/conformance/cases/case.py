@@ -72,7 +72,7 @@ class Case(NamedTuple):
         call: takes the tensors of :class:`Inputs` by name (``lambda t: aten.add.Tensor(t.x, t.row)``) and returns one
             tensor or several.
         dtypes: names of those it is tried on, as far as the vendor takes them.
-        label: tells cases of one operator apart.
+        label: distinguishes cases of one operator.
     """
 
     operator: str

@@ -1,4 +1,4 @@
-"""Reading and writing where indices say."""
+"""Reading and writing at indices."""
 
 from __future__ import annotations
 

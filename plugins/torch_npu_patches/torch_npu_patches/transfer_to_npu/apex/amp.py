@@ -51,7 +51,7 @@ def initialize(
         optimizers: a ``torch.optim.Optimizer`` or a list of them, or ``None``.
         enabled: ``False`` does nothing, and makes :func:`scale_loss` hand out the loss as it is.
         opt_level: ``O0`` to ``O3``.
-        loss_scale: a number, ``"dynamic"``, or ``None`` for what the level says.
+        loss_scale: a number, ``"dynamic"``, or ``None`` for the value of the level.
         num_losses: how many losses are scaled, each by itself.
         min_loss_scale, max_loss_scale: bounds of a dynamic scale.
         verbosity: accepted for programs that pass it; nothing is printed.
