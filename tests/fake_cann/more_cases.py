@@ -245,6 +245,11 @@ def small(*sizes: tuple[int, ...]) -> Callable[[torch.dtype], list[torch.Tensor]
     return lambda dtype: [(torch.randn(*size) * 0.3).to(dtype) for size in sizes]
 
 
+def histogram(x: torch.Tensor) -> torch.Tensor:
+    """Return how often each whole number is there; on the CPU by floats, as it has no histogram of whole numbers."""
+    return torch.histc(x.float() if x.device.type == "cpu" else x.int(), 5, 0, 4)
+
+
 QKV = [small((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 8))]
 TOKENS = [small((5, 4, 8), (7, 2, 8), (7, 2, 8))]
 SQUARE = [small((2, 4, 6, 8), (2, 4, 6, 8), (2, 4, 6, 8))]
@@ -477,4 +482,5 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ),
     ("steps", lambda x: x + torch.linspace(0, 1, 4, device=x.device), [normal(4)]),
     ("steps of powers", lambda x: x + torch.logspace(0, 1, 4, device=x.device), [floats(4)]),
+    ("histogram of whole numbers", histogram, [numbers(5, 30)]),
 ]

@@ -18,6 +18,8 @@ std::optional<std::string_view> rounding(int64_t mode) {
 
 Functions fake_cann::arithmetic_functions() {
   return {
+      {"Histc",  // self, bins, low, high -> counts; ATen has no histogram of whole numbers on the CPU
+       [](const Call& c) { c.put(4, at::histc(c.tensor(0).to(at::kFloat), c.integer(1), c.scalar(2), c.scalar(3))); }},
       {"DivMod", [](const Call& c) { c.put(3, at::div(c.tensor(0), c.tensor(1), rounding(c.integer(2)))); }},
       {"DivMods", [](const Call& c) { c.put(3, at::div(c.tensor(0), c.scalar(1), rounding(c.integer(2)))); }},
       {"InplaceDivMod", [](const Call& c) { c.tensor(0).div_(c.tensor(1), rounding(c.integer(2))); }},
