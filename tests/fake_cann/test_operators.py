@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 Results = list[dict[str, Any]]
+#: torch_npu looks for this name and then calls HardswishBackwardV2.
+LOOKED_UP = {"HardswishBackward"}
 
 
 @pytest.fixture(scope="module")
@@ -39,4 +41,4 @@ def test_each_operator_of_the_table_was_compared(results: Results) -> None:
     from fake_cann.table import computed
 
     compared = Counter(name for result in results if result["outcome"] == "equal" for name in result["called"])
-    assert sorted(set(computed()) - set(compared)) == []
+    assert sorted(set(computed()) - set(compared) - LOOKED_UP) == []
