@@ -989,6 +989,24 @@ def end_by_fork() -> None:
     os._exit(10 * torch.cuda._is_in_bad_fork() + torch._C._cuda_isInBadFork())
 
 
+def test_a_program_may_import_the_adapter_of_torch_npu_while_the_layer_is_in_force() -> None:
+    printed = output_of(
+        INSTALL
+        + textwrap.dedent(
+            """
+            import torch, torch_npu
+            import patchcore
+            from torch_npu_patches.transfer_to_npu import TRANSFER_TO_NPU
+            patchcore.Patcher(TRANSFER_TO_NPU, strict=True).apply()
+            from torch_npu.contrib import transfer_to_npu
+            event = torch.Event(device="cuda")
+            print(torch.ones(1).cuda().device, event.device.type, isinstance(event, torch.Event))
+            """
+        )
+    )
+    assert printed.split() == ["npu:0", "npu", "True"]
+
+
 class TestVisibleDevices:
     """In processes of their own: the devices are counted at the end of the import of torch."""
 

@@ -14,7 +14,7 @@ from torch_npu_patches.transfer_to_npu import comm, distributed, namespace, scri
 from torch_npu_patches.transfer_to_npu.changes import Adapt, Answer, Count, Extend
 from torch_npu_patches.transfer_to_npu.equal_devices import EqualDevices
 from torch_npu_patches.transfer_to_npu.visible_devices import AsAscendVariable
-from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, rewriting_class
+from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, rewriting_class, rewritten_class
 
 __all__ = ["PREFIX", "SWITCH", "TRANSFER_TO_NPU", "layer_patch"]
 
@@ -137,6 +137,11 @@ GENERIC = layer_patch(
     [
         *(_rewrite_class("generic", path, arguments) for path, arguments in tables.GENERIC_CLASSES.items()),
         *_rewrite_all("generic", tables.ACCELERATOR),
+        # torch_npu 2.13 derives a class with a metaclass of its own from torch.Event, which needs torch's own class
+        pc.WhileImporting(
+            "torch_npu.contrib.transfer_to_npu",
+            [pc.Replace(f"torch:{path}", factory=rewritten_class) for path in tables.GENERIC_CLASSES],
+        ),
     ],
     "torch.Event, torch.Stream and torch.accelerator on a CUDA device",
 )

@@ -7,6 +7,7 @@ under the name it has in torch. A call with several such arguments goes through 
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Optional
 
@@ -17,7 +18,10 @@ from torch_npu_patches.transfer_to_npu.audit import Place
 from torch_npu_patches.transfer_to_npu.devices import Translator, npu_device, npu_devices
 from torch_npu_patches.wrapping import mark_wrapper
 
-__all__ = ["Argument", "counting", "rewriting", "rewriting_class", "under_the_name"]
+__all__ = ["Argument", "counting", "rewriting", "rewriting_class", "rewritten_class", "under_the_name"]
+
+#: The classes that :func:`rewriting_class` has made.
+_MADE: weakref.WeakSet[type] = weakref.WeakSet()
 
 
 class Argument(NamedTuple):
@@ -140,7 +144,13 @@ def rewriting_class(
         "__slots__": (),
     }
     made: type = Rewriting(original.__name__, (original,), namespace)
+    _MADE.add(made)
     return made
+
+
+def rewritten_class(made: Any) -> Any:
+    """Return the class whose instances a class of :func:`rewriting_class` makes; any other object itself."""
+    return made.__mro__[1] if made in _MADE else made
 
 
 def under_the_name(function: Any, original: Any, target: pc.Target) -> Any:
