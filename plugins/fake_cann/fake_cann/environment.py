@@ -8,7 +8,7 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 from fake_cann.build import EMPTY, build, is_built, libraries
-from fake_cann.errors import RealCannError
+from fake_cann.errors import FakeCannError, RealCannError
 
 __all__ = ["finds_libraries", "install", "is_installed", "prepare", "refuse_real_cann"]
 
@@ -41,12 +41,15 @@ def refuse_real_cann(environ: Mapping[str, str] = os.environ) -> None:
 
 
 def finds_libraries(environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether a process of this environment finds the libraries by itself.
+    """Return whether a process of this environment finds the libraries by itself. Without torch it has none.
 
     Args:
         environ: the environment.
     """
-    return str(libraries(environ)) in environ.get(_SEARCHED, "").split(os.pathsep)
+    try:
+        return str(libraries(environ)) in environ.get(_SEARCHED, "").split(os.pathsep)
+    except FakeCannError:
+        return False
 
 
 def prepare(environ: MutableMapping[str, str]) -> Path:

@@ -113,6 +113,13 @@ def test_without_torch_npu(monkeypatch: pytest.MonkeyPatch) -> None:
         wheel.package_of("a_package_that_is_not_there")
 
 
+def test_without_torch_no_device_is_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "package_of", lambda name: wheel.package_of("a_package_that_is_not_there"))
+    with pytest.raises(FakeCannError):
+        build.libraries()
+    assert plugin.emulated_devices() == []
+
+
 def test_the_environment_of_children(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environ = {build.CACHE: str(tmp_path / "cache"), "LD_LIBRARY_PATH": "/opt/mine"}
     folder = build.libraries(environ)
