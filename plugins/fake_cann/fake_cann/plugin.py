@@ -34,14 +34,6 @@ def configure_run(options: argparse.Namespace) -> None:
 
 
 @pc.hookimpl
-def emulated_devices() -> Sequence[str]:
-    """Name the NPU where the fake CANN is in use: in this process, or in the process that has started it."""
-    from fake_cann.environment import finds_libraries
-
-    return ["npu"] if finds_libraries() else []
-
-
-@pc.hookimpl
 def report_sections() -> Sequence[pc.Section]:
     """Return a section that CANN is fake; an empty list where it is not in use."""
     environment = sys.modules.get("fake_cann.environment")  # loaded by whoever has installed it

@@ -79,14 +79,6 @@ def advise(name: str, command: str) -> Optional[str]:
 
 
 @pc.hookimpl
-def emulated_devices() -> Sequence[str]:
-    """Name the NPU if it is emulated in this process, or if only the kernels of mx_driving are."""
-    from npu_emulator.installation import emulates
-
-    return ["npu"] if emulates() else []
-
-
-@pc.hookimpl
 def report_sections() -> Sequence[pc.Section]:
     """Return a section that the NPU is emulated; an empty list where it is not."""
     from npu_emulator.installation import current_settings, device_is_active, is_installed

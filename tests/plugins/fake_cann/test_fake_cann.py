@@ -12,7 +12,7 @@ import pytest
 
 table = pytest.importorskip("fake_cann.table", reason="needs the plugins of this repository")
 
-from fake_cann import build, environment, plugin, wheel  # noqa: E402
+from fake_cann import build, environment, support, wheel  # noqa: E402
 from fake_cann.__main__ import main  # noqa: E402
 from fake_cann.errors import FakeCannError, RealCannError  # noqa: E402
 
@@ -117,7 +117,7 @@ def test_without_torch_no_device_is_emulated(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(build, "package_of", lambda name: wheel.package_of("a_package_that_is_not_there"))
     with pytest.raises(FakeCannError):
         build.libraries()
-    assert plugin.emulated_devices() == []
+    assert support.emulated_devices() == []
 
 
 def test_the_environment_of_children(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,10 +130,10 @@ def test_the_environment_of_children(packages: Path, tmp_path: Path, monkeypatch
     assert environ["LD_LIBRARY_PATH"] == f"{folder}{os.pathsep}/opt/mine"
     assert environ["TASK_QUEUE_ENABLE"] == "0"
     assert environment.finds_libraries(environ)
-    assert plugin.emulated_devices() == []
+    assert support.emulated_devices() == []
     monkeypatch.setenv(build.CACHE, environ[build.CACHE])
     monkeypatch.setenv("LD_LIBRARY_PATH", environ["LD_LIBRARY_PATH"])
-    assert plugin.emulated_devices() == ["npu"]
+    assert support.emulated_devices() == ["npu"]
 
 
 @pytest.mark.parametrize("options", [["-m", "json.tool"], ["-c", "print(1)"], ["-u", "train.py", "--devices", "3"]])
