@@ -261,7 +261,7 @@ def applied_meanwhile(finder: Slow, patcher: pc.Patcher) -> pc.Patcher:
     """Apply while the finder is looking; if that imports anything itself, importlib lets it wait for the finder."""
     thread = threading.Thread(target=patcher.apply, daemon=True)
     thread.start()
-    thread.join(0.2)
+    thread.join(1)
     finder.go_on.set()
     thread.join(300)
     assert not thread.is_alive()
