@@ -286,6 +286,16 @@ class Plugins:
         """Return the attributes in which registries keep their entries; see the hook ``registry_tables``."""
         return [str(name) for _, names in self.collect("registry_tables") for name in names]
 
+    def emulated_devices(self) -> frozenset[str]:
+        """Return the kinds of device that a plugin emulates in this process; see the hook ``emulated_devices``.
+
+        Examples:
+            >>> from patchcore.plugin import Plugins
+            >>> "a100" in Plugins(discover=False).emulated_devices()
+            False
+        """
+        return frozenset(str(kind) for _, kinds in self.collect("emulated_devices") for kind in kinds)
+
     @property
     def extensions(self) -> Extensions:
         """The writers, guards, marks, handovers and registry tables of the plugins; the hooks are called once."""

@@ -148,7 +148,12 @@ class OptionExplanation:
 
 @dataclass(frozen=True)
 class PatchExplanation:
-    """The explanation of a patch.
+    """The explanation of a patch: its entry in the plan and its outcome, with the facts that neither of the two has.
+
+    It is a record of its own because these facts are found for ``patchcore explain`` alone, by reading the metadata of
+    distributions and the files of settings; a plan of many patches must not pay for that. It repeats no field of
+    :class:`~patchcore.planning.plan.PlannedPatch`, :class:`~patchcore.declare.patch.Patch` or
+    :class:`~patchcore.report.PatchRecord`, but refers to them.
 
     Args:
         entry: the patch in the plan.

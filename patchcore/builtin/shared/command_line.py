@@ -34,26 +34,35 @@ def parse(parser: shared.Parser, arguments: Sequence[str], patcher: Patcher) -> 
         arguments: to parse.
         patcher: with these plugins.
     """
-    options: argparse.Namespace
+    options, problem = argparse.Namespace(), ""
     parser.exit_on_error = False
     try:
         options, unknown = parser.parse_known_args(arguments)
     except argparse.ArgumentError as error:
-        parser.error(_unknown_value(error, arguments, parser, patcher) or str(error))
+        # A missing plugin may also be the one that accepts this value: `--emulate-npu=cann` is of another plugin than
+        # `--emulate-npu`.
+        names, problem = (error.argument_name or "").split("/"), str(error)
+        unknown = [argument for argument in arguments if argument.partition("=")[0] in names and "=" in argument]
     finally:
         parser.exit_on_error = True
-    if unknown:
-        hint = _hint(unknown, arguments, parser, patcher)
-        if not hint:
-            parser.refuse(unknown)
+    hint = _hint(unknown, arguments, parser, patcher) if unknown else ""
+    if hint:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}; {hint}")
+    if problem:
+        parser.error(problem)
+    if unknown:
+        parser.refuse(unknown)
     return options
 
 
 def _hint(unknown: Sequence[str], arguments: Sequence[str], parser: shared.Parser, patcher: Patcher) -> str:
-    """Return why options may be missing: their plugin is not installed, or is not loaded; empty if misspelt."""
+    """Return why options, or values of options, may be missing: their plugin is not installed, or is not loaded.
+
+    Empty if the option is misspelt, or exists and no plugin is known that accepts the value.
+    """
     command = parser.prog.rpartition(" ")[2]
-    behind = arguments[arguments.index(unknown[0]) :] if unknown[0] in arguments else ()
+    exists = unknown[0].partition("=")[0] in parser._option_string_actions
+    behind = arguments[arguments.index(unknown[0]) :] if unknown[0] in arguments and not exists else ()
     pairs = zip(behind, behind[1:])  # those of the program may look the same
     late = [(option, value) for option, value in pairs if option in ("-p", "--module", "--plugin")]
     loaded = patcher.plugins.provenances
@@ -63,7 +72,9 @@ def _hint(unknown: Sequence[str], arguments: Sequence[str], parser: shared.Parse
         if not argument.startswith("-"):
             continue
         name = argument.partition("=")[0]
-        advice: Optional[str] = patcher.plugins.advice(argument, command) or patcher.plugins.advice(name, command)
+        advice: Optional[str] = patcher.plugins.advice(argument, command)
+        if not (advice or exists):
+            advice = patcher.plugins.advice(name, command)
         if advice:
             return advice
         if did_you_mean(name, parser._option_string_actions):
@@ -74,22 +85,6 @@ def _hint(unknown: Sequence[str], arguments: Sequence[str], parser: shared.Parse
     return (
         f"the plugin with this option may be excluded; included plugins: {', '.join(allowed) or 'none'} (see --plugin)"
     )
-
-
-def _unknown_value(
-    error: argparse.ArgumentError, arguments: Sequence[str], parser: shared.Parser, patcher: Patcher
-) -> str:
-    """Return the message for ``--option=value`` whose value is an option of its own, of a plugin that is missing here.
-
-    Empty if no plugin is known to have it.
-    """
-    command = parser.prog.rpartition(" ")[2]
-    for option in (error.argument_name or "").split("/"):
-        for argument in arguments:
-            advice = patcher.plugins.advice(argument, command) if argument.startswith(f"{option}=") else None
-            if advice:
-                return f"unrecognized arguments: {argument}; {advice}"
-    return ""
 
 
 def describe_problems(patcher: Patcher) -> list[dict[str, Optional[str]]]:

@@ -51,8 +51,7 @@ def main(options: argparse.Namespace) -> int:
     framework = framework_of(patcher.plugins)
     device = options.device or framework.default_device()
     framework.require_device(device)
-    emulated_kinds = {kind for _, kinds in patcher.plugins.collect("emulated_devices") for kind in kinds}
-    emulated = device.partition(":")[0] in emulated_kinds
+    emulated = device.partition(":")[0] in patcher.plugins.emulated_devices()
     plan = patcher.plan()
     patches = list(_chosen(plan, options.patches))
     checks = [check for patch in patches for check in patch.checks]

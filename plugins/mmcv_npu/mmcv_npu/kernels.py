@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import importlib.util
+import weakref
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import patchcore as pc
 
-#: True if a plugin emulated the NPU when a patch that needs the kernels was applied last.
-emulated = False
+#: The Patchers that have applied a patch of these kernels while one of their plugins emulated the NPU. A dictionary of
+#: references rather than a ``WeakSet``, because :func:`takes` is traced by torch.compile.
+_with_emulation: dict[weakref.ref[pc.Patcher], None] = {}
+
+
+def note_emulation(patcher: pc.Patcher) -> None:
+    """Note whether the NPU is emulated for the patches of ``patcher``, for :func:`takes`.
+
+    A patch that several Patchers apply is written once: it takes tensors on the CPU if one of them has the emulation.
+
+    Args:
+        patcher: about to apply a patch that calls the kernels.
+    """
+    if "npu" in patcher.plugins.emulated_devices():
+        _with_emulation[weakref.ref(patcher, _with_emulation.pop)] = None
+    else:
+        _with_emulation.pop(weakref.ref(patcher), None)
 
 
 def operators_are_built() -> Any:
@@ -38,7 +54,7 @@ def takes(tensor: Any) -> bool:
         return True
     import torch
 
-    return emulated and not hasattr(torch, "npu")
+    return bool(_with_emulation) and not hasattr(torch, "npu")
 
 
 def takes_dtype(tensor: Any) -> bool:

@@ -63,10 +63,9 @@ def register_patches(settings: pc.Settings) -> tuple[pc.Patch, ...]:
 
 @pc.hookimpl
 def before_apply(patch: pc.Patch, context: pc.Context, planning: bool) -> None:
-    """Note whether the kernels that a patch calls are emulated: emulated ones can compute on the CPU."""
+    """Note whether the kernels that a patch calls are emulated: emulated kernels can also compute on the CPU."""
     if not planning and "mx_driving" in patch.needs:
-        answers = context.patcher.plugins.collect("emulated_devices")
-        kernels.emulated = any("npu" in devices for _, devices in answers)
+        kernels.note_emulation(context.patcher)
 
 
 @pc.hookimpl
