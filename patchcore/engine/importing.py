@@ -321,6 +321,8 @@ def compiles_as_python_does(loader: Any) -> bool:
     Import hooks that compile in their own way (pytest, typeguard, beartype) override one of the methods.
     """
     kind = type(loader)
+    if kind is SourceFileLoader:
+        return True
     return issubclass(kind, SourceFileLoader) and all(
         getattr(kind, name) is getattr(SourceFileLoader, name) for name in ("exec_module", "get_code", "source_to_code")
     )

@@ -64,13 +64,14 @@ class Source:
         first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None)
         if not first or not last:
             return ""
-        lines = [line.encode() for line in self._texts[first - 1 : last]]
+        lines = [line.encode() for line in self.text_lines[first - 1 : last]]
         lines[-1] = lines[-1][: node.end_col_offset]  # type: ignore[attr-defined]
         lines[0] = lines[0][node.col_offset :]  # type: ignore[attr-defined]
         return b" ".join(b" ".join(lines).split()).decode()
 
     @functools.cached_property
-    def _texts(self) -> list[str]:
+    def text_lines(self) -> list[str]:
+        """The lines of the source, without their ends."""
         return self.text.split("\n")
 
 

@@ -188,7 +188,7 @@ class _Function(NamedTuple):
 
 def _edit_functions(source: Source, code: CodeType, rules: Sequence[Rules]) -> Optional[Edited]:
     """Compile the functions that have a line to edit; raise :class:`_OnlyAsAWhole` where that will not do."""
-    texts = source.text.split("\n")
+    texts = source.text_lines
     lines: list[frozenset[int]] = [frozenset() for _ in rules]
     made, last = code, 0
     for line in source.lines:

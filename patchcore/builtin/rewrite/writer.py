@@ -318,19 +318,28 @@ class _Rewriting:
         self._rewriter = rewriter
         self._change = change
         self._own = getattr(rules.edit, "__module__", "")  # never edited: rules would lose the words they search for
+        self._concerns: dict[tuple[str, str], bool] = {}  # by module and file
         self._lines: dict[str, int] = {}  # by module
         self._ran: dict[str, tuple[str, frozenset[int]]] = {}  # by file, the edited lines of the module's top level
         state.status, state.reason = APPLIED, "nothing to edit in the modules that were imported so far"
 
     def concerns(self, name: str, file: str) -> bool:
         """Return true if the change edits the module called ``name`` with the source ``file``."""
-        if not self._change.covers_module(name) or name == self._own or not self.application.in_force:
+        if not self.application.in_force:
             return False
-        try:
-            return self.rules.concerns is None or bool(self.rules.concerns(name, file))
-        except Exception as error:
-            self._rewriter.fail(self, error)
+        known = self._concerns.get((name, file))
+        if known is None:
+            try:
+                known = self._concerns[name, file] = self._covers(name, file)
+            except Exception as error:
+                self._rewriter.fail(self, error)
+                return False
+        return known
+
+    def _covers(self, name: str, file: str) -> bool:
+        if not self._change.covers_module(name) or name == self._own:
             return False
+        return self.rules.concerns is None or bool(self.rules.concerns(name, file))
 
     def note(self, name: str, file: str, lines: frozenset[int], top_level: frozenset[int], when: str) -> None:
         """Record the edited lines of a module, and which of them are at its top level; see ``_edit``."""

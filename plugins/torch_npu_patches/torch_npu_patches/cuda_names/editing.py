@@ -71,21 +71,23 @@ _NPU_WORD = re.compile(r"(?<![a-z])(npu|ascend)(?![a-z])", re.IGNORECASE)
 def find(text: str) -> list[int]:
     """Return the numbers of the lines of a source that :func:`edit` may change. For :class:`patchcore.Rules`."""
     found = []
+    number, place = 1, 0
     for start, end in _texts(text):
         if _AFTER.match(text, end) or _BEFORE.search(text[max(0, start - _REACH) : start]):
-            found.append(text.count("\n", 0, start) + 1)
+            number += text.count("\n", place, start)
+            place = start
+            found.append(number)
     given = _named(text)
     if given:
         found += _lines_with(given, text)
     return sorted(set(found))
 
 
-def _texts(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the texts of devices are in a source, with their quotes."""
-    for match in _TEXT.finditer(text):
-        start = match.start() - 1
-        if start >= 0 and text[start] in "\"'":
-            yield start, match.end()
+@functools.lru_cache(maxsize=8)  # of a module it is called twice
+def _texts(text: str) -> Sequence[tuple[int, int]]:
+    """Return where the texts of devices are in a source, with their quotes."""
+    found = ((match.start() - 1, match.end()) for match in _TEXT.finditer(text))
+    return [(start, end) for start, end in found if start >= 0 and text[start] in "\"'"]
 
 
 def _lines_with(given: frozenset[str], text: str) -> Iterator[int]:
@@ -174,7 +176,7 @@ def has_line(statement: ast.stmt, lines: Sequence[int]) -> bool:
 
 def names_npu(unit: ast.stmt, source: pc.Source) -> bool:
     """Return true if the code of a unit names NPUs. The search in its text, which is fast, rules out most units."""
-    text = source.segment(unit).lower()
+    text = "\n".join(source.text_lines[unit.lineno - 1 : unit.end_lineno]).lower()
     return ("npu" in text or "ascend" in text) and names(unit, _NPU_WORD)
 
 
