@@ -321,6 +321,7 @@ print(sorted(new - set(sys.stdlib_module_names) - {"patchcore", "pluggy", "packa
         assert out.splitlines()[0] == "[]"
         assert eval(out.splitlines()[1]) == [
             "fake_cann",
+            "mindspeed_compat",
             "mmcv_npu",
             "mmdet3d_npu",
             "mx_driving",

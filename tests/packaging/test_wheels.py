@@ -131,7 +131,15 @@ def installed(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Install
     """What a user gets by naming the core, our plugins and somebody else's."""
     environment = Installation(tmp_path_factory.mktemp("clean"))
     plugins = ["mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches"]
-    tools = ["fake-cann", "mx-driving-compat", "npu-emulator", "npu-graph", "npu-migrate", "torch-markers"]
+    tools = [
+        "fake-cann",
+        "mindspeed-compat",
+        "mx-driving-compat",
+        "npu-emulator",
+        "npu-graph",
+        "npu-migrate",
+        "torch-markers",
+    ]
     environment.install("--find-links", wheels, *tools, *plugins)
     return environment
 
@@ -168,6 +176,7 @@ class TestWheels:
             ("patchcore-torch", ROOT / "plugins" / "patchcore_torch", ["patchcore_torch"]),
             ("torch-npu-patches", ROOT / "plugins" / "torch_npu_patches", ["torch_npu_patches"]),
             ("mx-driving-compat", ROOT / "plugins" / "mx_driving_compat", ["mx_driving_compat"]),
+            ("mindspeed-compat", ROOT / "plugins" / "mindspeed_compat", ["mindspeed_compat"]),
             ("npu-emulator", ROOT / "plugins" / "npu_emulator", ["npu_emulator"]),
             ("fake-cann", ROOT / "plugins" / "fake_cann", ["fake_cann"]),
             ("npu-graph", ROOT / "plugins" / "npu_graph", ["npu_graph"]),
@@ -215,6 +224,7 @@ class TestWheels:
         plugins = {"acme_npu_patches", "mmcv_npu_patches", "mmdet3d_npu_patches", "torch_npu_patches"}
         names = {
             "fake_cann",
+            "mindspeed_compat",
             "mx_driving_compat",
             "npu_emulator",
             "npu_graph",
@@ -261,6 +271,7 @@ class TestWheels:
                 [TORCH, "packaging>=21"],
                 set(),
             ),
+            ("mindspeed-compat", "mindspeed = mindspeed_compat.plugin", [], set()),
             (
                 "torch-npu-patches",
                 "torch_npu = torch_npu_patches.plugin",
@@ -286,6 +297,7 @@ class TestInstalled:
         assert [(p["name"], p["distribution"], p["version"], p["origin"]) for p in content["plugins"]] == [
             ("acme", "acme-npu-patches", "3.1.4", "acme_npu:plugin"),
             ("fake_cann", "fake-cann", patchcore.__version__, "fake_cann.plugin"),
+            ("mindspeed", "mindspeed-compat", patchcore.__version__, "mindspeed_compat.plugin"),
             ("mmcv", "mmcv-npu-patches", patchcore.__version__, "mmcv_npu.plugin"),
             ("mmdet3d", "mmdet3d-npu-patches", patchcore.__version__, "mmdet3d_npu.plugin"),
             ("mx_driving", "mx-driving-compat", patchcore.__version__, "mx_driving_compat.plugin"),
@@ -311,7 +323,15 @@ class TestInstalled:
         freeze = run(installed.python, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check")
         names = {row["name"].lower().replace("_", "-") for row in json.loads(freeze)}
         plugins = {"mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches"}
-        tools = {"fake-cann", "mx-driving-compat", "npu-emulator", "npu-graph", "npu-migrate", "torch-markers"}
+        tools = {
+            "fake-cann",
+            "mindspeed-compat",
+            "mx-driving-compat",
+            "npu-emulator",
+            "npu-graph",
+            "npu-migrate",
+            "torch-markers",
+        }
         ours = {"patchcore", "patchcore-torch", *tools, *plugins}
         needed = {"pluggy", "packaging", "rich", "msgspec", "markdown-it-py", "mdurl", "pygments"}
         needed |= {"libcst", "pathspec", "pyyaml", "pyyaml-ft"}  # reads the programs that `patchcore migrate` converts

@@ -93,8 +93,14 @@ class _Provider:
     def withdraw(self) -> list[str]:
         """Find nothing any more; return a note on the names that hold what was found."""
         self._engine.watch.withdraw(self._name, self)
-        names = sorted(_names_of(self._made(), {module.__name__ for module in self._modules}))
+        names = sorted(self._names_of(self._made(), {module.__name__ for module in self._modules}))
         return [f"{', '.join(names)}: {self._left()}"] if names else []
+
+    def _names_of(self, made: Iterable[Any], own: Container[str]) -> set[str]:
+        """Return the names, outside of the modules ``own``, that hold one of ``made`` and that the revert leaves so."""
+        found = references.find_references(list(made), loaded_modules())
+        places = {slot.name for slot, _ in found if not self._engine.journal.looks_after(slot)}
+        return {place for place in places if place.partition(":")[0] not in own}
 
     def _made(self) -> list[Any]:
         """Return the objects that were made."""
@@ -148,12 +154,6 @@ class _StubProvider(_Provider):
 
     def _left(self) -> str:
         return f"still a stub of {self._name}, which raises StubError when it is used"
-
-
-def _names_of(made: Iterable[Any], own: Container[str]) -> set[str]:
-    """Return the names, outside of the modules ``own``, that hold one of the objects that a provider made."""
-    places = {slot.name for slot, _ in references.find_references(list(made), loaded_modules())}
-    return {place for place in places if place.partition(":")[0] not in own}
 
 
 def _not_found(name: str) -> ModuleNotFoundError:

@@ -35,6 +35,15 @@ def test_a_dummy_has_the_names_that_patches_add_and_no_others() -> None:
         importlib.import_module("turbine")
 
 
+def test_the_package_of_a_dummy_is_no_name_that_holds_it_after_the_revert(make_package: Any) -> None:
+    make_package({"turbine/__init__": ""})
+    patcher = pc.Patcher([dummy("turbine.torch"), pc.Patch("jax", pc.DummyImport("jet.jax"))])
+    patcher.apply()
+    for name in ("turbine.torch", "jet.jax"):
+        importlib.import_module(name)
+    assert patcher.revert().notes == ()
+
+
 def test_another_patch_may_add_to_a_dummy() -> None:
     add = pc.Patch("norm", pc.Replace("turbine.torch:Norm", float, create="always"))
     with pc.Patcher([add, dummy("turbine.torch")], strict=True):

@@ -15,6 +15,7 @@ OWN_BRANCHES = frozenset(
         "functorch",
         "mindspeed",
         "mx_driving",
+        "mindspeed_compat",
         "mx_driving_compat",
         "npu_emulator",
         "npu_graph",

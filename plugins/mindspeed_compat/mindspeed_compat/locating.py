@@ -1,0 +1,99 @@
+"""The place that a target of MindSpeed means: ``package.module.Class.attribute`` marks no end of the module."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, NamedTuple, Optional
+
+from patchcore import Target, TargetError
+from patchcore.plugin import ABSENT, Slot, find_slot, namespace_of, qualified_name
+
+__all__ = ["Place", "locate"]
+
+
+class Place(NamedTuple):
+    """A target of MindSpeed, looked up.
+
+    Args:
+        target: the target for patchcore. Its path is empty if the text names a module alone.
+        module: the module that must be made first, because it does not exist; ``None`` if it does.
+        slot: the place, if its owner exists.
+        exists: whether something is there.
+    """
+
+    target: Target
+    module: Optional[str]
+    slot: Optional[Slot]
+    exists: bool
+
+    @property
+    def is_in_module(self) -> bool:
+        """Whether the place is a name of a module, and not of a class."""
+        return len(self.target.path) == 1
+
+    def owner(self) -> Any:
+        """Return the module or class that has the place at this moment, ``None`` if there is none."""
+        found: Any = sys.modules.get(self.target.module)
+        for step in self.target.path[:-1]:
+            found = getattr(found, str(step), None)
+        return found
+
+    def value(self) -> Any:
+        """Return the object at the place at this moment, ``None`` if there is none."""
+        return getattr(self.owner(), str(self.target.path[-1]), None) if self.target.path else None
+
+    def same_names(self) -> list[Target]:
+        """Return the names of other modules that MindSpeed binds, too, and that no search for by-value names finds.
+
+        MindSpeed binds each name of a module that is equal to the target's and holds the same object. patchcore finds
+        those of a function or class at its home, under any name; a target that is itself only a name of something
+        else, ``NORM = Norm``, stands for itself there.
+        """
+        if self.slot is None or not self.target.path:
+            return []
+        key, held = str(self.target.path[-1]), self.slot.lookup()
+        if qualified_name(held) == (self.target.module, ".".join(map(str, self.target.path))):
+            return []
+        spaces = [(name, namespace_of(module)) for name, module in sys.modules.copy().items()]
+        found = [name for name, space in spaces if space is not None and key in space and space[key] is held]
+        return [Target(name, (key,)) for name in found if self.target != (name, (key,))]
+
+
+def locate(text: str, *, create_dummy: bool) -> Place:
+    """Import the modules of a target, as MindSpeed's ``apply_patches`` does, and return the place that it means.
+
+    Args:
+        text: in MindSpeed's notation.
+        create_dummy: whether missing modules are made.
+
+    Raises:
+        ModuleNotFoundError: a module is missing, and is not to be made.
+        ImportError: a module fails at its import.
+    """
+    steps = text.split(".")
+    owners = steps[:-1] or steps
+    found = 0
+    gone: Optional[ModuleNotFoundError] = None
+    for end in range(1, len(owners) + 1):
+        try:
+            importlib.import_module(".".join(owners[:end]))
+        except ModuleNotFoundError as error:
+            gone = error
+            break
+        found = end
+    module, path = ".".join(steps[:found]), tuple(steps[found:])
+    if found == len(owners) and len(steps) == 1:
+        return Place(Target(text, ()), None, None, True)
+    inside = sys.modules.get(module)
+    if found < len(owners) and not (inside is not None and hasattr(inside, path[0])):
+        if not create_dummy:
+            raise ModuleNotFoundError(f"{gone}, for the target {text}", name=gone.name if gone else None) from gone
+        made = ".".join(owners)
+        return Place(Target(made, tuple(steps[len(owners) :])), made, None, False)
+    target = Target(module, path)
+    try:
+        slot = find_slot(target, sys.modules[module], may_be_absent=True)
+    except TargetError:  # the patch will fail with it, in the name of its feature
+        return Place(target, None, None, True)
+    return Place(target, None, slot, slot.lookup() is not ABSENT or slot.is_promised)
