@@ -10,9 +10,11 @@ from typing import Any
 
 import patchcore as pc
 
-#: The Patchers that have applied a patch of these kernels while one of their plugins emulated the NPU. A dictionary of
-#: references rather than a ``WeakSet``, because :func:`takes` is traced by torch.compile.
-_with_emulation: dict[weakref.ref[pc.Patcher], None] = {}
+#: The Patchers that have applied a patch of these kernels while one of their plugins emulated the NPU.
+_with_emulation: weakref.WeakSet[pc.Patcher] = weakref.WeakSet()
+#: True if there are any. A number of its own, because torch.compile guards a global that :func:`takes` reads only if it
+#: is a plain value: a graph would not follow a change of the set (torch 2.13).
+_emulated = False
 
 
 def note_emulation(patcher: pc.Patcher) -> None:
@@ -23,10 +25,12 @@ def note_emulation(patcher: pc.Patcher) -> None:
     Args:
         patcher: about to apply a patch that calls the kernels.
     """
+    global _emulated
     if "npu" in patcher.plugins.emulated_devices():
-        _with_emulation[weakref.ref(patcher, _with_emulation.pop)] = None
+        _with_emulation.add(patcher)
     else:
-        _with_emulation.pop(weakref.ref(patcher), None)
+        _with_emulation.discard(patcher)
+    _emulated = bool(_with_emulation)
 
 
 def operators_are_built() -> Any:
@@ -54,7 +58,7 @@ def takes(tensor: Any) -> bool:
         return True
     import torch
 
-    return bool(_with_emulation) and not hasattr(torch, "npu")
+    return _emulated and not hasattr(torch, "npu")
 
 
 def takes_dtype(tensor: Any) -> bool:

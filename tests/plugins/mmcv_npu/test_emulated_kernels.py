@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -33,7 +34,8 @@ def applied_with(*plugins: object) -> pc.Patcher:
 
 
 def test_a_tensor_on_the_cpu_is_taken_while_a_patcher_has_the_emulation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_with_emulation", {})
+    monkeypatch.setattr(kernels, "_with_emulation", weakref.WeakSet())
+    monkeypatch.setattr(kernels, "_emulated", False)
     monkeypatch.delattr(torch, "npu", raising=False)
     tensor = torch.zeros(1)
     without = applied_with()
@@ -46,11 +48,28 @@ def test_a_tensor_on_the_cpu_is_taken_while_a_patcher_has_the_emulation(monkeypa
     assert kernels.takes(tensor)
     del emulated
     gc.collect()
+    applied_with()
     assert not kernels.takes(tensor)
 
 
+def test_compiled_code_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_with_emulation", weakref.WeakSet())
+    monkeypatch.setattr(kernels, "_emulated", False)
+    monkeypatch.delattr(torch, "npu", raising=False)
+
+    @torch.compile(backend="eager", fullgraph=True)
+    def dispatched(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor + 1 if kernels.takes(tensor) else tensor - 1
+
+    assert dispatched(torch.zeros(1)).item() == -1
+    emulated = applied_with(Emulation())
+    assert kernels.takes(torch.zeros(1))
+    assert dispatched(torch.zeros(1)).item() == 1
+    del emulated
+
+
 def test_a_plan_notes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_with_emulation", {})
+    monkeypatch.setattr(kernels, "_with_emulation", weakref.WeakSet())
     loaded = Plugins(discover=False)
     loaded.add(Emulation(), "emulation")
     context = SimpleNamespace(patcher=pc.Patcher(plugins=loaded))
