@@ -50,6 +50,8 @@ _INFO, _WARNING = 20, 30
 _LEVELS = {"warn": _WARNING, "raise": 40, "ignore": 10}
 
 
+# Weak, so that a Patcher that was only asked for a plan goes with its last name. The engine refers to those that hold a
+# patch, so they stay.
 #: The Patchers of this process that somebody still refers to, or whose patches are in force.
 PATCHERS: weakref.WeakSet[Patcher] = weakref.WeakSet()
 
@@ -129,8 +131,12 @@ class Patcher(contextlib.ContextDecorator):
         self._notified: set[str] = set()  # patches that the hook after_apply was called for since the last apply
         self._news = False  # true if a patch has changed its status since it was last set to false
         self._depth = 0  # of with blocks and decorated calls
-        self._applying = RLock()  # held while code of others runs
-        self._lock = RLock()  # held only to change the fields above
+        # Two locks: `_applying` makes whole applies of one Patcher follow each other, and is held while code of others
+        # runs. Imports in other threads complete or fail patches of this Patcher meanwhile; they only take `_lock`,
+        # which is held for a few lines. With one lock, such an import would wait for an apply that may wait for that
+        # import.
+        self._applying = RLock()
+        self._lock = RLock()
         self.applied = False
         #: The line of the program, or of a plugin, that created this Patcher.
         self.made = caller()
@@ -490,6 +496,8 @@ class Patcher(contextlib.ContextDecorator):
 
     def __enter__(self) -> Patcher:
         self._refuse_reentry("apply")
+        # The depth is read first and written last: an interrupt may end the block before the line that counts it, and
+        # `_leave` with the earlier depth is right in both cases.
         depth = self._depth
         try:
             self.apply()
@@ -507,7 +515,7 @@ class Patcher(contextlib.ContextDecorator):
             self._leave(depth)
         except PatchError:
             raise
-        except BaseException:
+        except BaseException:  # Ctrl-C in the middle: finish the revert, then raise
             self._leave(depth)
             raise
 

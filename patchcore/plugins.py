@@ -153,6 +153,8 @@ class Plugins:
         self.provenances: dict[str, Provenance] = {}  # of the others
         self.denied: list[Provenance] = []
         self.absent: list[str] = []  # names of plugins that the parent process has and this one cannot find
+        # Hook wrappers have a manager of their own: pluggy calls all implementations of a hook in one call, in which
+        # one that raises ends the others. Each implementation is called by itself here, with all wrappers around it.
         self._wrappers = _Wrappers("patchcore")
         self._wrappers.add_hookspecs(hookspecs)
         self._unconcerned: list[tuple[str, str, Any]] = []  # plugin, hook and implementation
@@ -213,6 +215,7 @@ class Plugins:
     def _each(
         self, hook: str, arguments: dict[str, Any], *, collecting: bool = False
     ) -> Iterator[tuple[Provenance, Any]]:
+        # pluggy keeps them in the order in which it calls them from the end: `tryfirst` is last in its list
         implementations = getattr(self.manager.hook, hook).get_hookimpls()[::-1]
         if hook in _NAMING:
             implementations.sort(key=lambda found: not self._provenance_of(found.plugin_name).is_built_in)

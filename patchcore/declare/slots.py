@@ -175,6 +175,7 @@ class NamespaceSlot(Slot):
         return found
 
     def read(self) -> Any:
+        # `__dict__` of a plain module runs no code, and most slots are in one. A class of modules may compute it.
         owner = self.owner
         return (owner.__dict__ if type(owner) is ModuleType else self._namespace()).get(self.key, ABSENT)
 
@@ -234,6 +235,8 @@ class SeenSlot(Slot):
         values.pop(key, None)
         if raw is not ABSENT:
             values[key] = raw
+        # A new proxy for each write, put in place by one assignment: a thread that calls `F.relu` meanwhile finds all
+        # values of the old one or all of the new one.
         real = self._real
         self.owner.__dict__[alias] = _SeenModule(real, values) if values.keys() - {_REAL} else real
 
@@ -308,6 +311,8 @@ class ClassSlot(Slot):
         return remark(self.owner, self.key) if is_special(self.key) else ""
 
     def write(self, raw: Any) -> None:
+        # CPython computes the C-level slots of a class when a special method is written, and not all of that is undone
+        # when the method is deleted: see `type_slots`.
         if not is_special(self.key):
             self._write(raw)
             return
@@ -331,7 +336,8 @@ class ClassSlot(Slot):
 
     def _of_metaclass(self) -> Any:
         found = mro_lookup(type(self.owner), self.key)
-        # type has __call__, mro, ...: that is how classes work, not something this one was given
+        # type has __call__, mro and more, which every class finds through its metaclass. They are part of how classes
+        # work: a target `Net.mro` means an attribute of Net, not the method of type.
         return ABSENT if found is mro_lookup(type, self.key) else found
 
 
@@ -347,7 +353,7 @@ class MemberSlot(Slot):
     def read(self) -> Any:
         try:
             return self.descriptor.__get__(self.owner, type(self.owner))
-        except AttributeError:
+        except AttributeError:  # an empty slot: Python has no other way to see that
             return ABSENT
 
     def write(self, raw: Any) -> None:

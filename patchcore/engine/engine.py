@@ -70,6 +70,8 @@ class Engine:
 
     def __init__(self) -> None:
         self.journal = Journal()
+        # One lock for both: a layer in the journal and the state of its application must change together, and with two
+        # locks every path would have to take them in one order.
         self._lock = self.journal.lock
         self.rebinder = Rebinder(self.journal)
         self.watch = ImportWatch(self._imported, self._overtaken)
@@ -85,7 +87,7 @@ class Engine:
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
         self._witnesses: list[ImportWitness] = []
         self._writers: dict[WriterFactory, Writer] = {}  # one of each factory, for all plugins that bring it
-        self._missed = False  # an import, see _imported
+        self._missed = False  # true if _imported has left an import to _sweep_missed
 
     def after_fork(self) -> None:
         """Take locks back that other threads of the parent held when this process was forked."""
@@ -137,8 +139,11 @@ class Engine:
                 application = Application(
                     patch, targets, provenance, shared=shared, counting=counting, extensions=extensions
                 )
-                application.holders.append(holder)  # first: an interrupted holder lets go of all that it holds
-                self._active[patch.name] = [*self._active.get(patch.name, ()), application]  # at once
+                # The holder is entered before the application is: a Patcher that Ctrl-C interrupts here looks up all
+                # applications that it holds, and releases them. An application without a holder would stay for ever.
+                application.holders.append(holder)
+                # A new list in one assignment, because an interrupt may come between any two statements.
+                self._active[patch.name] = [*self._active.get(patch.name, ()), application]
                 for name in application.modules:
                     self._expect(name, application)
                 for name in application.keeps:
@@ -158,6 +163,8 @@ class Engine:
 
     def writer_packages(self) -> set[str]:
         """The packages, or modules in none, that the writers in use come from."""
+        # By the class and not by the factory: a factory may be a function of another module, and `is_reentrant` looks
+        # for the frames of the methods.
         modules = (type(writer).__module__ for writer in self._writers.values())
         return {module.rpartition(".")[0] or module for module in modules}
 
@@ -176,7 +183,9 @@ class Engine:
         """
         under_way: dict[Application, bool] = self._advancing.__dict__.setdefault("applications", {})
         if application in under_way:
-            under_way[application] = True  # its own code, such as a factory, imports the module of another change
+            # Its own code, such as a factory, imports the module of another change, and the watch calls back. Going on
+            # here would write the changes of the patch within each other, so the loop below goes round once more.
+            under_way[application] = True
             return
         state = None
         try:
@@ -207,8 +216,11 @@ class Engine:
                 # Names that somebody imported from where a replacement is defined would else be taken for names that
                 # took it from the patched slot, and undoing the patch would bind them to the original.
                 self.rebinder.rebind(moves)
+            # `fail` returns False if the application was ended already, by another thread or by an import within this
+            # advance, which has reported why. The error here is a consequence of that, unless it is the PatchError of
+            # another patch: that one must end the apply.
             if not self.fail(application, state, error) and isinstance(error, PatchError):
-                raise  # a patch failed, under the policy to raise, in an import that this one made
+                raise
             return
         finally:
             under_way.pop(application, None)
@@ -379,7 +391,8 @@ class Engine:
             self._renew(name, module, waiting)
         moves = Moves(loaded=loaded_here())
         try:
-            # importlib still marks the module as being imported: its import statement has not returned yet.
+            # `executed_module` would not return it: importlib resets `__spec__._initializing` only after the loader has
+            # returned (`_load_unlocked` in importlib/_bootstrap.py), and this is called by the loader.
             self._executed[name] = module
             for application in waiting:
                 self.advance(application, moves)
@@ -457,6 +470,8 @@ class Engine:
         writer = extensions.writers_in_use.get(kind)
         if writer is None:
             factory = writer_of(kind, extensions.writers)
+            # Plugins are loaded once for each Patcher, and each brings the same factory: a writer may keep state on the
+            # changes of the process, so there is one of each factory and not one for each Patcher.
             writer = extensions.writers_in_use[kind] = self._writers.get(factory) or factory(self)
             self._writers[factory] = writer
         with using(extensions):
@@ -506,6 +521,7 @@ class Engine:
                 return False
             _to_the_end(lambda: self._end_failed(application, state, error))
             holders = list(application.holders)
+        # Without the lock, as in `announce`: a holder reverts its other patches, logs and calls hooks.
         tell(FAILED, application.patch.name, describe_error(error))
         refusal = None
         for holder in holders:
@@ -532,7 +548,9 @@ class Engine:
 
     def _undo(self, applications: Sequence[Application]) -> list[str]:
         """Undo the writes of ``applications`` and forget them; may be called again if it was interrupted."""
-        self.journal.recover()  # withdraw() undoes the writes that an interrupted operation had adopted
+        # First, because withdraw() undoes writes that an interrupted operation of the journal had adopted: undone
+        # later, that operation would put them back.
+        self.journal.recover()
         notes = [note for application in applications for state in application.states for note in state.withdraw()]
         notes += self.journal.remove(applications, self.rebinder.origin)
         self.rebinder.retire()
@@ -548,11 +566,15 @@ def _to_the_end(operation: Callable[[], _T]) -> _T:
     try:
         return operation()
     except BaseException:
+        # The operations are written so that each step does only the work that is left: a second call finishes the
+        # first.
         operation()
         raise
 
 
 #: The engine of this process.
 ENGINE = Engine()
+# A fork copies a lock in the state that it has, but only the thread that forks (Python docs, ``os.fork``). A lock that
+# another thread holds in that moment would stay locked in the child for ever. Windows has no fork.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=ENGINE.after_fork)

@@ -217,6 +217,8 @@ class ImportWatch:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
         """Find a provided or watched module; slip the watching loader in front of the own one of a watched module."""
+        # Called for every import of the program, so it takes no lock: the tables that it reads are replaced rather than
+        # changed, or read by one look-up of a dictionary.
         if self._has_overtaken or sys.meta_path[:1] != [self]:
             self._stay_in_front(name)
         watched = name in self._watched or (bool(self._roots) and name.partition(".")[0] in self._roots)
@@ -224,8 +226,10 @@ class ImportWatch:
         compiler = self.compiler
         if not watched and provider is None and compiler is None:
             return None
+        # Another finder may go through the import system for the module that it looks for (wrapt's `ImportHookFinder`
+        # does) and so call this one again. The second call returns None, and the finders behind this one answer.
         asking = self._asking.__dict__.setdefault("names", set())
-        if name in asking:  # another finder asks importlib for the same module
+        if name in asking:
             return None
         asking.add(name)
         others = functools.partial(ask_finders, name, path, target, but=self)
@@ -239,7 +243,9 @@ class ImportWatch:
                 stand_in: Any = _CompilingLoader(spec, compiler, self)
                 spec.loader = stand_in
         if watched and spec is not None:
-            if spec.loader is None:  # a namespace package has no body, and no loader yet
+            if spec.loader is None:
+                # A namespace package has no body: importlib gives it a loader later (`_init_module_attrs`) and never
+                # calls `exec_module` of one that it has found here. The end of its import is all there is to watch.
                 _JoinedLock.join(name, self.executed)
             else:
                 self._stand_in(spec)
@@ -330,6 +336,8 @@ def compiles_as_python_does(loader: Any) -> bool:
 
 def loaded_here() -> Optional[set[str]]:
     """Return the names of the loaded modules that no other thread is importing; ``None`` where no other runs."""
+    # `sys._current_frames` has the frame of every thread of the interpreter, also of those that `threading` does not
+    # know. Without other threads, which is the usual case, a copy of a few thousand names is saved.
     return set(sys.modules) - set(imported_elsewhere()) if len(sys._current_frames()) > 1 else None
 
 
@@ -367,7 +375,9 @@ class _Body:
     """
 
     def __init__(self, watch: ImportWatch, name: str) -> None:
-        self._running = [*IMPORT_LOCKS, *_lazy_names()]  # may wake in the body
+        # Modules that are in `sys.modules` already and whose bodies may still run during this one: those that other
+        # imports are executing, and lazy ones, which wake when the body reads an attribute of theirs.
+        self._running = [*IMPORT_LOCKS, *_lazy_names()]
         self._count = len(sys.modules)
         self._watch = watch
         self._name = name
@@ -391,7 +401,8 @@ class _Body:
 
     def reached(self) -> Mapping[str, ModuleType]:
         """Return the modules that have run since the body began; no other can hold an object of its module by value."""
-        # The list is made first: garbage collection during the comparisons may let another thread import a module.
+        # `sys.modules` keeps the order in which modules came, so the new ones are behind this one. The list is made
+        # first: garbage collection during the comparisons may let another thread import a module.
         new = list(itertools.takewhile(self._name.__ne__, reversed(list(sys.modules))))
         if len(sys.modules) - len(new) != self._count:  # it was not the last one when it began, or some were removed
             return sys.modules.copy()
@@ -420,6 +431,8 @@ class _WatchingLoader(_LoaderStandIn):
         return create(spec) if create is not None else None
 
     def exec_module(self, module: ModuleType) -> None:
+        # Before the body runs: it may read its own data through `__spec__.loader` or `__loader__` (importlib.resources,
+        # pkgutil.get_data), and code that tells loaders apart by their class must find the real one.
         space = namespace_of(module) or {}
         spec = space.get("__spec__")
         if spec is not None and spec.loader is self:
@@ -428,7 +441,9 @@ class _WatchingLoader(_LoaderStandIn):
             space["__loader__"] = self._loader
         name = spec.name if spec is not None else module.__name__
         if isinstance(self._loader, importlib.util.LazyLoader) and spec is not None:
-            # LazyLoader puts the execution off and leaves the real loader in the spec: stand in for that one too
+            # LazyLoader puts the execution off: it keeps the real loader in the spec and calls that when an attribute
+            # of the module is read (`_LazyModule.__getattribute__` in importlib/util.py). Stand in for the real one,
+            # too.
             self._loader.exec_module(module)
             spec.loader = _WatchingLoader(spec.loader, self.watch)
             return
@@ -473,6 +488,7 @@ class _WatchingLegacyLoader(_LoaderStandIn):
         self._spec = spec
 
     def load_module(self, name: str) -> ModuleType:
+        # importlib calls this because the stand-in has no `exec_module` (`_load_unlocked`), as the real loader has none
         self._spec.loader = self._loader
         body = _Body(self.watch, name)
         with body:
@@ -520,13 +536,18 @@ class _JoinedLock(ModuleLock):  # type: ignore[misc]
         lock = import_lock(name)
         if lock is None or lock.owner is None:
             return
+        # importlib holds the lock in its own tables and in the frames of its callers, so no other object can be put in
+        # its place. It is a class in Python without `__slots__`, whose instances may change to a subclass.
         lock.__dict__.setdefault("_patchcore_calls", {})[done] = unless
         lock.__class__ = cls
 
     def release(self) -> None:
         module = sys.modules.get(self.name)
         try:
+            # A thread may hold the lock several times: an import circle asks for it again, and gives it back while the
+            # body still runs. Only the release after the body counts. A failed import has left no module, and no call.
             if module is not None and (is_lazy(module) or not is_initializing(module)):
+                # Still locked, so that other threads that import the module wait until the patches are in force.
                 self.__class__ = ModuleLock
                 calls = self.__dict__.pop("_patchcore_calls", {})
                 for done, unless in list(calls.items()):

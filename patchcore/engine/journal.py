@@ -165,6 +165,8 @@ class Journal:
         self.lock = RLock()
         self._operation: Optional[_Operation] = None  # under way, or interrupted
         self.retired: list[Retired] = []  # products whose by-value references are not rebound yet
+        # The tables have `id`s as keys, not objects: a product or an owner may define `__eq__` and `__hash__`, or be
+        # unhashable. An `id` stays valid because the layer, or the slot, that is entered under it refers to the object.
         self._records: dict[Identity, Record] = {}
         self._owned: dict[int, list[Record]] = {}  # id(owner) -> records it has layers in, oldest first
         self._makers: dict[int, dict[int, tuple[Record, Layer]]] = {}  # id(product) -> by id(layer), who put it where
@@ -183,6 +185,7 @@ class Journal:
     @property
     def is_busy(self) -> bool:
         """True while this thread holds :attr:`lock`: a call then comes from a signal handler or a finalizer."""
+        # RLock has no public way to ask. `threading.Condition` of the standard library uses the same method of it.
         return self.lock._is_owned()  # type: ignore[attr-defined, no-any-return]
 
     def __iter__(self) -> Iterator[Record]:
@@ -237,7 +240,9 @@ class Journal:
         """
         if record is not None and any(e.owner is owner and e.change is change for e in record.layers):
             return record
-        # A wrapper of another patch may be on top of the product, so the objects that it calls are followed, too.
+        # Without this a re-export would be wrapped twice: `lib.f` and `lib.core.f` are one function, a patch of both
+        # changes the first, and the second shows the wrapper by the time it is written. A wrapper of another patch may
+        # be on top of the product, so the objects that it calls are followed, too.
         todo = [raw]
         while todo:
             for record, layer in self.behind(todo.pop()):
@@ -355,11 +360,14 @@ class Journal:
             notes: list[str] = []
             for _, record in sorted(touched.items(), reverse=True):
                 self._take_out(record, owned, retired, notes)
+            # Last, when all removed products are known: a layer of another patch may have been built on one of them,
+            # which it found in another slot.
             self._rebase(retired, origin, notes, restored)
             for record in touched.values():
                 if not record.layers:  # a slot that follows another record may have moved on since
                     self._change(record)
                     record.base = record.slot.read()
+            # A new list: the operation keeps the earlier one, and puts it back if it is undone.
             self.retired = [*self.retired, *retired]
             return notes
 
@@ -398,7 +406,7 @@ class Journal:
             if record.slot.name.startswith(prefix) and record.slot.owner is not module:
                 record.spaces = record.spaces or spaces
                 generations.setdefault(id(record.spaces), []).append(record)
-        del record
+        del record  # the variable would be one reference too many: `superseded.is_used` counts them
         for old in generations.values():
             self._forget_generation(name, old, [old[0].spaces, spaces], tables)
 
@@ -491,7 +499,7 @@ class Journal:
     ) -> None:
         """Build layers again that were built on a removed product: of patched re-exports, of overrides of methods."""
         gone = by_product(retired)
-        while gone:
+        while gone:  # a layer that is built again has a new product, on which a third layer may be built
             further: list[Retired] = []
             for record in {record.number: record for record in (*self, *restored)}.values():
                 # the base of a follower comes from the record that it follows
@@ -564,7 +572,10 @@ class Journal:
         del self._followed[key]
 
     def _index(self) -> None:
-        """Build the tables of owners, products and followers from the records."""
+        """Build the tables of owners, products and followers from the records, after an operation was undone.
+
+        An interrupt may have left them in any state. The records were put back one by one, so they are the source.
+        """
         self._owned, self._makers, self._followed = {}, {}, {}
         for record in self._records.values():
             for layer in record.layers:
@@ -631,6 +642,8 @@ class _Operation:
     def undo(self) -> None:
         """Put the earlier state of records and slots back; may be called again if it was interrupted itself."""
         journal = self._journal
+        # The last write first, as one operation may write a slot twice. What was put back already is skipped, so that a
+        # call after an interrupt does not write values that a descriptor or a mapping would see a second time.
         for slot, raw in reversed(self.written):
             if not same_value(slot.read(), raw):
                 slot.write(raw)
@@ -646,7 +659,7 @@ class _Operation:
                 journal._records.pop(record.slot.identity, None)
         journal.retired = self._retired
         journal._index()
-        journal._operation = None
+        journal._operation = None  # last: until then, the next operation undoes this one again
 
 
 def by_product(retired: Iterable[Retired]) -> dict[int, list[Retired]]:

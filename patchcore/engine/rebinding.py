@@ -129,9 +129,12 @@ class Rebinder:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        # id(replacement) -> the replacement, and the slots that held it before any patched slot did
+        # id(replacement) -> the replacement, and the slots that held it before any patched slot did. The replacement is
+        # in the value so that it lives as long as the entry: another object could get its `id` otherwise.
         self._homes: dict[int, tuple[Any, dict[Identity, Slot]]] = {}
-        self._aliases: dict[int, Record] = {}  # by number, those of names that are not the object's own
+        # By number, the records of names that are not the object's own. By number and not by slot, because a slot that
+        # is restored and patched again has a new record.
+        self._aliases: dict[int, Record] = {}
 
     def moved(self, state: ChangeState, record: Record, below: Any) -> Move:
         """Return the move for a change that has just been written on top of ``below``."""
@@ -177,6 +180,8 @@ class Rebinder:
         homes.update((id(value), value) for value in values if not self._journal.count_makers(value))
         if not old and not homes:
             return
+        # Each object that refers to an original and is no name is listed here, down to the local variables of this
+        # function: the search is over when the references that it knows are all that the interpreter has counted.
         keepers = itertools.chain([old, homes, values], _keepers(moves))
         found = self._find([*{**old, **homes}.values()], modules, signs, keepers, moves.tables)
         reads: dict[int, set[tuple[int, str]]] = {}
@@ -270,6 +275,8 @@ class Rebinder:
     ) -> list[tuple[Slot, Any]]:
         """Return the references to ``objects``, also those in a class next to a name that holds something else now."""
         homes = (self._homes.get(id(obj)) for obj in objects)
+        # A patched alias, `user.relu`, holds a replacement now. The original that it held may be in classes next to it,
+        # whose module has no name of the original any more: the replacement is the sign to look there.
         every = [*signs, *[record.by_value for record in self._patched_aliases()]]
         keepers = itertools.chain([signs, keepers], keepers, homes)  # looked at for a few objects only
         replaced = [record.base for record in self._journal if is_class(record.base) and record.layers]

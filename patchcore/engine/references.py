@@ -97,6 +97,8 @@ def find_references(
             search.in_class(klass, home)
     homes, gateways = _surroundings([*wanted.values(), *signs], modules)
     keys = gateways.union(wanted, map(id, signs))
+    # Globals of all modules first, their classes and registries later: a look at globals is one membership test a
+    # value, one into classes is a loop in Python, and the search is mostly over before it comes to that.
     opened = []
     for name in _likeliest_first(modules, homes):
         module = modules[name]
@@ -142,6 +144,7 @@ class _Search:
 
     def is_complete(self) -> bool:
         """Return whether all references are accounted for; counts them only if more were found since the last time."""
+        # a count looks at every object, and most modules hold none of them
         before, self._counted = self._counted, len(self._found)
         return before != self._counted and not self._unaccounted
 
@@ -151,6 +154,8 @@ class _Search:
 
     def in_globals(self, name: str, module: Any, space: Mapping[str, Any]) -> None:
         """Look at the globals of a module."""
+        # dict() copies in one step; a loop over the namespace itself raises RuntimeError when another thread, or a
+        # finalizer, adds a name meanwhile
         for key, value in [(k, v) for k, v in dict(space).items() if id(v) in self._wanted and type(k) is str]:
             self._add(NamespaceSlot(module, key, f"{name}:{key}"), value)
 

@@ -43,6 +43,8 @@ class Unaccounted:
 
     def __init__(self, objects: Mapping[int, Any], keepers: Iterable[Any]) -> None:
         self._counts = EXACT and len(objects) <= _FEW and max([0, *map(sys.getrefcount, objects.values())]) < _MANY
+        # Under 0, which is no `id`, an object to which nothing but this table refers. Its count has the references that
+        # the counting adds itself, and `__bool__` subtracts them from the other counts.
         self._objects = {0: object(), **objects}
         self._accounted = dict.fromkeys(objects, 0)
         if self._counts:
@@ -66,7 +68,9 @@ class Unaccounted:
         level = {id(keeper): keeper for keeper in keepers}
         while level and len(seen) + len(level) <= _MOST:
             seen.update(level)
-            held = gc.get_referents(*level.values())  # a call for each of them would take most of the time
+            # One call for all of them; a call for each would take most of the time. It returns an object once for each
+            # reference, and that is what is counted. Objects that the collector does not track have no referents.
+            held = gc.get_referents(*level.values())
             for key in filter(self._accounted.__contains__, map(id, held)):
                 self._accounted[key] += 1
             inner = [value for value in held if id(type(value)) in _WAYS and id(value) not in self._objects]

@@ -140,6 +140,8 @@ def _is_ours(name: str) -> bool:
     return name.startswith("_pc_")
 
 
+# With the function as its key the table would keep the function alive, also a WeakKeyDictionary, because the body
+# refers to its function. For the same reason an id stays valid as long as the table has it.
 #: By ``id`` of the function. A body lives as long as a slot of the journal refers to it.
 _bodies: weakref.WeakValueDictionary[int, Body] = weakref.WeakValueDictionary()
 

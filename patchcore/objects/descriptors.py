@@ -234,6 +234,8 @@ class Method(_StandIn):
         return finish(method, bound)
 
     def _around(self, function: Any) -> Any:
+        # A method that is looked up twice must be the same function twice, for code that compares or caches by it. The
+        # pair is one attribute, so another thread never sees a function with the wrapper of another one.
         last = self._last
         if last is None or last[0] is not function:
             _, around, finish = self._patchcore

@@ -132,7 +132,9 @@ def _flags(function: Any) -> int:
         (inspect.isgeneratorfunction, inspect.CO_GENERATOR),
         (inspect.isasyncgenfunction, inspect.CO_ASYNC_GENERATOR),
     )
-    marked = attribute(function, "_is_coroutine_marker") is not None  # inspect.markcoroutinefunction
+    # `inspect.markcoroutinefunction` (Python 3.12) marks a plain function that returns an awaitable: its body runs in
+    # the call, so it is not put off.
+    marked = attribute(function, "_is_coroutine_marker") is not None
     try:
         return sum(flag for test, flag in tests if test(function) and not (marked and flag == inspect.CO_COROUTINE))
     except Exception:  # of the code of a proxy
@@ -187,7 +189,8 @@ def wrapping_function(
         handover: called before the wrapper, if there is one.
         public: the function that callers know, for ``handover``; ``None`` for the one that is made.
     """
-    # one object instead of two: this method calls the wrapper with the original as its first argument
+    # One free variable instead of two: a bound method whose `self` is the original. The interpreter puts that before
+    # the arguments itself.
     scope: dict[str, Any] = {"_pc_wrapper": types.MethodType(wrapper, original)}
     parameters: Union[_Parameters, _Positions]
     own = _own_parameters(wrapper, _parameters_of(original, body_for))
@@ -516,7 +519,8 @@ def _generate(
     code, lines, size = _compiled(f"_pc_{what}", keyword, header, body, *free)
     where = f"{attribute(of, '__module__')}:{attribute(of, '__qualname__', type(of).__name__)}"
     filename = f"<patchcore {what} for {where}>"
-    # (size, no mtime, lines, name): tracebacks and inspect.getsource show the function; linecache never checks it
+    # (size, no mtime, lines, name): tracebacks and inspect.getsource show the function. `linecache.checkcache` looks
+    # only for files of entries that have an mtime, so it never drops this one.
     linecache.cache[filename] = (size, None, lines, filename)
     code = code.replace(co_filename=filename, co_flags=code.co_flags | flags & inspect.CO_ITERABLE_COROUTINE)
     if body_for is not None:
@@ -529,6 +533,8 @@ def _generate(
     if parameters.keyword_defaults:
         made.__kwdefaults__ = dict(parameters.keyword_defaults)
     if "_pc_public" in scope and scope["_pc_public"] is None:
+        # The function that callers know is this one, which does not exist before its cells do: one cell is filled
+        # later.
         cells[code.co_freevars.index("_pc_public")].cell_contents = made
     return made
 
@@ -542,5 +548,5 @@ def _compiled(name: str, keyword: str, header: str, body: str, *names: str) -> t
     source = f"def _pc_make({', '.join(names)}):\n    {keyword} {name}({header}):\n{body}    return {name}\n"
     code = compile(source, "<patchcore>", "exec")
     for _ in ("_pc_make", "the function within"):
-        code = next(value for value in code.co_consts if type(value) is CodeType)
+        code = next(value for value in code.co_consts if type(value) is CodeType)  # the code of a nested function
     return code, source.splitlines(True), len(source)

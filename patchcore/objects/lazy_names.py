@@ -28,7 +28,9 @@ def lazy_names(module: str, names: Mapping[str, str]) -> tuple[Callable[[str], A
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         source = importlib.import_module(names[name])
         value = getattr(source, name) if hasattr(source, name) else importlib.import_module(f"{names[name]}.{name}")
-        setattr(sys.modules[module], name, value)  # Python calls this function once for each name
+        # Python looks in the namespace first and calls `__getattr__` only for names that are not there (PEP 562): from
+        # now on this name costs no call.
+        setattr(sys.modules[module], name, value)
         return value
 
     def list_names() -> list[str]:

@@ -57,6 +57,8 @@ class _Absent:
 
 ABSENT: Any = _Absent()
 
+# The descriptors of `type` itself are called, because `klass.__mro__` is looked up in the metaclass first, which may
+# define a `__getattribute__` or an attribute of that name. For an object of another type they raise TypeError.
 #: Returns the method resolution order of a class, past its metaclass.
 mro: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 
@@ -186,7 +188,8 @@ def passes_for(obj: object, kind: Union[type, tuple[type, ...]]) -> bool:
 def is_immutable(klass: type) -> bool:
     """Return whether ``klass`` is a type whose attributes cannot be set, like most of those that are written in C."""
     flags: int = type.__dict__["__flags__"].__get__(klass)
-    # Py_TPFLAGS_IMMUTABLETYPE; before Python 3.10, whatever lacks Py_TPFLAGS_HEAPTYPE
+    # Py_TPFLAGS_IMMUTABLETYPE. Before Python 3.10 there is no such flag: the types that lack Py_TPFLAGS_HEAPTYPE are
+    # immutable (`type_setattro` in Objects/typeobject.c).
     return bool(flags & (1 << 8)) if sys.version_info >= (3, 10) else not flags & (1 << 9)
 
 

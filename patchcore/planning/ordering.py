@@ -49,6 +49,8 @@ def in_order(
         sorter.prepare()
     except graphlib.CycleError as error:
         raise PlanError(_cycle_message([candidates[i] for i in error.args[1]])) from None
+    # Patches that nothing ties keep their place by key; those with a declared order are merged in as soon as the
+    # patches before them are out. `static_order` of graphlib would not do: it knows no keys.
     ready = [keys[i] for i in sorter.get_ready()]
     heapq.heapify(ready)
     ordered = []

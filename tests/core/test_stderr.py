@@ -94,7 +94,8 @@ with contextlib.suppress(pc.PatchError):
     assert lines(code) == []
 
 
-def test_a_command_prints_what_failed_in_its_own_output_only(lines, make_package) -> None:
+def test_a_command_prints_what_failed_in_its_own_output_only(lines, make_package, monkeypatch) -> None:
+    monkeypatch.setenv("PATCHCORE_PLUGINS", "")  # an installed plugin has advice on libraries that are not here
     make_package({"deals": "import patchcore as pc\n@pc.patch('shop:missing')\ndef f(): ...\n"
                   "@pc.hookimpl\ndef register_patches(): return [f]\n"})  # fmt: skip
     code = "from patchcore.cli import main; import shop; main(['check', '-p', 'deals', '--apply'])"
