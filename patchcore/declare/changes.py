@@ -119,6 +119,8 @@ class Change(Declaration):
     enters_registry = False
     #: True if another patch may change the slots that it writes without a declared order.
     shares_slots = False
+    #: The one module that sees the change, through its own name for another module; ``None`` for all modules.
+    only_in: Optional[str] = None
 
     @property
     def kind(self) -> str:
@@ -191,6 +193,23 @@ class Change(Declaration):
         """True if it replaces nothing: it gives a value to an empty slot, or changes imports."""
         return False
 
+    @property
+    def may_be_absent(self) -> bool:
+        """True if it can be applied where the owner of its target lacks the name: it adds the name or does nothing."""
+        return False
+
+    def find_slot(self, target: Target, module: Any) -> Slot:
+        """Return the slot of ``target`` (this change's target, with its module) in ``module``.
+
+        Raises:
+            TargetNotFound, TargetError: see :func:`patchcore.declare.slots.find_slot`.
+        """
+        from patchcore.declare.slots import find_seen, find_slot
+
+        if self.only_in is not None:
+            return find_seen(target, module)
+        return find_slot(target, module, may_be_absent=self.may_be_absent)
+
     def counted(self) -> Change:
         """Return a copy of this change that counts the calls of its target; itself, if the kind cannot count."""
         return self
@@ -231,29 +250,10 @@ class SlotChange(Change):
     counter: Optional[Counter] = None
     #: ``any`` if the new object need not accept every call of the target.
     signatures = "fit"
-    #: The one module that sees the change, through its own name for another module; ``None`` for all modules.
-    only_in: Optional[str] = None
     #: True if it must write the body of the function, and fails if the target has no body.
     everywhere: bool = False
     #: Called with the present value of the slot, returns the product; ``None`` if the change has a replacement.
     factory: Optional[Callable[[Any], Any]] = None
-
-    @property
-    def may_be_absent(self) -> bool:
-        """True when it has something to write, or nothing to do, where its target's owner has no such name."""
-        return False
-
-    def find_slot(self, target: Target, module: Any) -> Slot:
-        """Return the slot of ``target`` (this change's target, with its module) in ``module``.
-
-        Raises:
-            TargetNotFound, TargetError: see :func:`patchcore.declare.slots.find_slot`.
-        """
-        from patchcore.declare.slots import find_seen, find_slot
-
-        if self.only_in is not None:
-            return find_seen(target, module)
-        return find_slot(target, module, may_be_absent=self.may_be_absent)
 
     @property
     def writes_bodies(self) -> bool:

@@ -16,8 +16,8 @@ from typing import Any, Callable, Optional
 from patchcore.builtin.drift.definitions import Definition, ForeignDefinition, Sources
 from patchcore.builtin.drift.recorded import ABSENT_SOURCE, Fingerprint
 from patchcore.builtin.drift.syntax import digest, normalised, signature_text
-from patchcore.declare.changes import Change, SlotChange
-from patchcore.declare.slots import Slot, find_slot
+from patchcore.declare.changes import Change
+from patchcore.declare.slots import Slot
 from patchcore.declare.target import Target
 from patchcore.errors import CONTAINED, TargetNotFound, Unseen
 from patchcore.objects.binding import wrapped_callable
@@ -58,7 +58,7 @@ class Originals:
         """Return the fingerprint of the target of ``change``.
 
         Args:
-            change: the change of the target; its class decides how the slot is found.
+            change: the change of the target; it finds the slot.
             target: its target, with its module.
 
         Raises:
@@ -79,11 +79,10 @@ class Originals:
         except TargetNotFound:  # its source does not show it: it is made at run time
             module = self._imported(target)
             if module is None:
-                if isinstance(change, SlotChange) and change.may_be_absent and self._has_owner(target):
+                if change.may_be_absent and self._has_owner(target):
                     return Fingerprint(ABSENT_SOURCE)
                 raise
-        find = change.find_slot if isinstance(change, SlotChange) else find_slot
-        return self._of_object(self._original_of(find(target, module)))
+        return self._of_object(self._original_of(change.find_slot(target, module)))
 
     def source(self, digest: str) -> str:
         """Return the normalised source of a target whose fingerprint was taken, ``""`` where it has none.

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import _abc  # type: ignore[import-not-found]
 import _signal  # type: ignore[import-not-found]
-import _thread
 import collections
 import functools
 import gc
 import signal
 import sys
+import threading
 import types
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -491,7 +491,7 @@ def _parts(node: Any, below: Sequence[Any]) -> Iterator[_Part]:
         yield from (_part("cell", value, "") for value in below[:1])
     elif kind is types.BuiltinFunctionType:
         yield _part("method", node.__self__, ".__self__")
-    elif issubclass(kind, _thread._local):
+    elif issubclass(kind, threading.local):
         for inner in _dicts_in(gc.get_referents(node)):
             for key, value in list(inner.items()):
                 yield _part("thread-local attribute", value, f".{text_of(key)[1:-1]}")

@@ -17,7 +17,7 @@ def register_writers() -> dict[str, str]:
     changes, writers = "patchcore.builtin.imports.changes", "patchcore.builtin.imports"
     return {
         f"{changes}:StubImport": f"{writers}.stub_imports:StubWriter",
-        f"{changes}:DummyImport": f"{writers}.stub_imports:StubWriter",
+        f"{changes}:DummyImport": f"{writers}.stub_imports:DummyWriter",
         f"{changes}:ReplaceImport": f"{writers}.replaced_imports:ReplacementWriter",
         f"{changes}:WhileImporting": f"{writers}.while_importing:WhileImportingWriter",
     }

@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Optional
 
-from patchcore.builtin.imports.changes import DummyImport, StubImport
+from patchcore.builtin.imports.changes import StubImport
 from patchcore.builtin.imports.providers import Ledger, ProviderLoader, refuse_parent_that_cannot_have
 from patchcore.builtin.imports.stubs import StubModule, StubOrigin
 from patchcore.declare.changes import resolve
@@ -25,11 +25,11 @@ from patchcore.report import APPLIED, SKIPPED
 if TYPE_CHECKING:
     from patchcore.engine.engine import Engine
 
-__all__ = ["StubWriter"]
+__all__ = ["DummyWriter", "StubWriter"]
 
 
 class StubWriter(Writer):
-    """Puts a ``StubImport`` or a ``DummyImport`` in force, where there is nothing to hide."""
+    """Puts a ``StubImport`` in force, unless there is a real module, which it would hide."""
 
     def write(self, context: WriteContext) -> None:
         application, state = context.application, context.state
@@ -41,8 +41,7 @@ class StubWriter(Writer):
             )
             return
         refuse_parent_that_cannot_have(name)
-        make = _DummyProvider if isinstance(state.change, DummyImport) else _StubProvider
-        provider = make(self._engine, application, state)
+        provider = self._provider(application, state)
         with self._engine.journal.lock:
             if not application.in_force or state.control is not None:
                 return
@@ -51,6 +50,16 @@ class StubWriter(Writer):
             if name in sys.modules and sys.modules[name] is None:  # other code has blocked the import
                 provider.ledger.enter(name, ABSENT, None)
             self._engine.watch.provide(name, provider)
+
+    def _provider(self, application: Application, state: ChangeState) -> _Provider:
+        return _StubProvider(self._engine, application, state)
+
+
+class DummyWriter(StubWriter):
+    """Puts a ``DummyImport`` in force, unless there is a real module, which it would hide."""
+
+    def _provider(self, application: Application, state: ChangeState) -> _Provider:
+        return _DummyProvider(self._engine, application, state)
 
 
 class _Provider:
@@ -91,7 +100,7 @@ class _Provider:
         """Do nothing: no real module is hidden."""
 
     def withdraw(self) -> list[str]:
-        """Find nothing any more; return a note on the names that hold what was found."""
+        """Find nothing any more; return a note on the names that still hold a module that was found."""
         self._engine.watch.withdraw(self._name, self)
         names = sorted(self._names_of(self._made(), {module.__name__ for module in self._modules}))
         return [f"{', '.join(names)}: {self._left()}"] if names else []
@@ -103,11 +112,11 @@ class _Provider:
         return {place for place in places if place.partition(":")[0] not in own}
 
     def _made(self) -> list[Any]:
-        """Return the objects that were made."""
+        """Return the objects that were created for imports: modules, and the stubs in them."""
         return list(self._modules)
 
     def _left(self) -> str:
-        """Return what is wrong with names that hold them after the revert."""
+        """Return the note on names that still hold such an object after the revert."""
         return f"still the empty module {self._name}"
 
 
