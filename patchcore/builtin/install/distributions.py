@@ -32,6 +32,7 @@ class Distribution(NamedTuple):
         without: the module that it stands in for: it is not suggested if that can be imported.
         needs: the distributions of this project that it needs besides the core.
         uses: the libraries without which it has no use: requirements for pip, by module.
+        compat: the name that ``patchcore run --compat`` has for it; empty for none.
         gives: the modules that programs can import under an option of ``patchcore run``, each with the option.
     """
 
@@ -46,6 +47,7 @@ class Distribution(NamedTuple):
     without: str = ""
     needs: tuple[str, ...] = ()
     uses: Mapping[str, str] = MappingProxyType({})
+    compat: str = ""
     gives: Mapping[str, str] = MappingProxyType({})
 
     @property

@@ -60,8 +60,7 @@ def _registered(plugins: Plugins) -> dict[str, Compat]:
 
 def _refusal(name: str, settings: Settings, registered: Iterable[str]) -> str:
     where = settings.origins.get("compat", "compat")
-    options = [(option, each.name) for each in known_distributions() for option in each.gives.values()]
-    distributions = {option.split()[-1]: brings for option, brings in options if option.startswith("--compat ")}
+    distributions = {each.compat: each.name for each in known_distributions() if each.compat}
     if name in distributions:
         return f"{where}: {name!r} is not installed; {install_command(distributions[name])}"
     names = sorted({*distributions, *registered})

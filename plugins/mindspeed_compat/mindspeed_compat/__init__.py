@@ -22,7 +22,7 @@ from typing import Optional
 from mindspeed_compat.takeover import Takeover
 from patchcore import Patcher
 
-__all__ = ["Installation", "feature_patches", "install", "is_installed"]
+__all__ = ["Installation", "feature_patches", "install", "is_installed", "remarks"]
 
 _takeover: Optional[Takeover] = None
 
@@ -83,3 +83,8 @@ def is_installed() -> bool:
 def feature_patches() -> list[Patcher]:
     """Return the Patchers that hold the patches of the features: one for each ``apply_patches`` that had news."""
     return [] if _takeover is None else list(_takeover.patchers)
+
+
+def remarks() -> list[str]:
+    """Return findings on which MindSpeed itself is silent: places with two spellings, replacements overruled by force."""
+    return [] if _takeover is None else list(_takeover.remarks)

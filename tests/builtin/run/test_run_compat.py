@@ -68,7 +68,7 @@ def test_an_unknown_name_is_refused_before_anything_starts(shop: Programs) -> No
     shop.install(FILES, "oldpatch-compat", oldpatch="old_compat")
     out, error = run(shop, "--compat", "oldpach", "program.py", code=2)
     assert out == ""
-    assert "--compat = 'oldpach'; expected one of mx_driving, oldpatch" in error
+    assert "--compat = 'oldpach'; expected one of mindspeed, mx_driving, oldpatch" in error
     assert "did you mean 'oldpatch'" in error
     _, error = run(shop, "program.py", code=2, PATCHCORE_COMPAT="oldpach")
     assert "PATCHCORE_COMPAT = 'oldpach'" in error

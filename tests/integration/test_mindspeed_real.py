@@ -1,0 +1,120 @@
+"""MindSpeed and Megatron-LM as they are, on the emulated NPU: owners, revert, losses equal to those of its manager."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("npu_emulator")
+pytest.importorskip("mindspeed_compat")
+
+HERE = Path(__file__).resolve().parent
+STACK = os.environ.get("MINDSPEED_STACK", "")
+if not Path(STACK, "packages").is_dir() or not STACK:
+    pytest.skip(
+        "needs MindSpeed and Megatron-LM: python tools/mindspeed_stack.py FOLDER, then MINDSPEED_STACK=FOLDER",
+        allow_module_level=True,
+    )
+
+#: Libraries that MindSpeed imports and that an NPU brings.
+STUBS = """
+import patchcore as pc
+
+STUBS = pc.Patch("mindspeed.stubs", [pc.StubImport("torchair"), pc.StubImport("acl")])
+
+@pc.hookimpl
+def register_patches():
+    return [STUBS]
+"""
+#: The tokens of Megatron's mock data go up to 4,095.
+TRAINING = """
+--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
+--micro-batch-size 1 --global-batch-size 2 --train-iters 3 --lr 1e-3 --seed 1
+--tokenizer-type NullTokenizer --vocab-size 8191 --mock-data --split 100,0,0 --num-workers 0
+--transformer-impl local --no-gradient-accumulation-fusion --no-masked-softmax-fusion --no-persist-layer-norm
+--no-bias-dropout-fusion --no-bias-swiglu-fusion --no-rope-fusion --attention-dropout 0 --hidden-dropout 0
+--log-interval 1 --eval-iters 0 --eval-interval 1000
+"""
+#: Two ranks with tensor and sequence parallelism, and experts.
+PARALLEL = """
+--tensor-model-parallel-size 2 --sequence-parallel --num-experts 4 --moe-router-topk 2
+--moe-token-dispatcher-type alltoall --use-fused-rmsnorm --use-fused-swiglu --swiglu --normalization RMSNorm
+--disable-bias-linear
+"""
+MANAGERS = {"patchcore": ("--compat", "mindspeed"), "mindspeed": ("--disable", "*")}
+LOSS = re.compile(r"lm loss: (\S+) .* grad norm: (\S+)")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with Megatron's own program, in which MindSpeed's adaptor is imported, as MindSpeed's page says."""
+    (tmp_path / "stubs.py").write_text(STUBS)
+    source = Path(STACK, "Megatron-LM", "pretrain_gpt.py").read_text()
+    adapted = source.replace("import torch\n", "import torch\nimport mindspeed.megatron_adaptor\n", 1)
+    assert adapted != source
+    (tmp_path / "pretrain_gpt.py").write_text(adapted)
+    return tmp_path
+
+
+def run(folder: Path, manager: str, *program: str, ranks: int = 1) -> str:
+    path = [str(Path(STACK, part)) for part in ("MindSpeed", "Megatron-LM", "packages")]
+    ranked = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29613"}
+    env = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path),
+        "CUDA_DEVICE_MAX_CONNECTIONS": "1",
+        "OMP_NUM_THREADS": "1",
+        **(ranked if ranks == 1 else {}),
+    }
+    launcher = ["--", "torchrun", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
+    options = ["--emulate-npu", *MANAGERS[manager], "-p", "stubs", "--enable", "mindspeed.stubs"]
+    command = [sys.executable, "-m", "patchcore", "run", *options, *launcher, *program]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+    return done.stdout + done.stderr
+
+
+def facts(folder: Path, manager: str) -> dict[str, Any]:
+    """Return the facts of the second of two runs: it knows which modules to import before the features are applied."""
+    for _ in range(2):
+        out = run(folder, manager, str(HERE / "mindspeed_probe.py"), "modules.json")
+    (line,) = [line for line in out.splitlines() if line.startswith("FACTS ")]
+    found: dict[str, Any] = json.loads(line.removeprefix("FACTS "))
+    return found
+
+
+def test_each_target_of_the_default_arguments_has_its_feature_and_is_reverted(folder: Path) -> None:
+    ours = facts(folder, "patchcore")
+    assert (ours["registrations"], len(ours["targets"])) == (91, 90)
+    assert [target for target in ours["targets"] if target not in ours["owners"]] == []
+    assert {owner.split()[1] for owners in ours["owners"].values() for owner in owners} == {"applied"}
+    assert ours["places"] > 100_000
+    assert ours["changed"] > 100
+    assert ours["left"] == ["megatron.core.utils:_te_version"]  # Megatron's own cache
+    tails = {target.rpartition(".")[2] for target in ours["targets"]}
+    assert tails.isdisjoint(ours["made"])
+
+
+def test_mindspeeds_own_manager_leaves_places_and_makes_names(folder: Path) -> None:
+    """The test above can fail."""
+    theirs = facts(folder, "mindspeed")
+    assert len(theirs["left"]) > 1
+    assert len(theirs["made"]) > 50
+
+
+@pytest.mark.parametrize(("ranks", "arguments"), [(1, ""), (2, PARALLEL)])
+def test_losses_are_those_of_mindspeeds_own_manager(folder: Path, ranks: int, arguments: str) -> None:
+    found = {
+        manager: LOSS.findall(run(folder, manager, "pretrain_gpt.py", *f"{TRAINING} {arguments}".split(), ranks=ranks))
+        for manager in MANAGERS
+    }
+    assert len(found["patchcore"]) == 3
+    assert found["patchcore"] == found["mindspeed"]

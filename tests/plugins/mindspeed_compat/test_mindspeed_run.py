@@ -1,0 +1,50 @@
+"""``patchcore run --compat mindspeed`` with the small stack: the summary and the report have the features."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from programs import Programs
+from small_stack import MEGATRON, MINDSPEED
+
+import mindspeed_compat
+
+PROGRAM = """
+import mindspeed.megatron_adaptor
+from small_megatron.training import step
+print(step(1))
+"""
+
+
+@pytest.fixture
+def stack(programs: Programs) -> Programs:
+    (programs.site / "mindspeed_compat").symlink_to(Path(mindspeed_compat.__file__).parent)
+    programs.install({}, "mindspeed-compat", "0.1.0", mindspeed="mindspeed_compat.plugin")
+    modules = {**MINDSPEED, **MEGATRON}
+    packages = {name for name in modules for other in modules if other.startswith(f"{name}.")}
+    paths = {name: f"{name.replace('.', '/')}{'/__init__' * (name in packages)}.py" for name in modules}
+    programs.write({"train.py": PROGRAM, **{paths[name]: source for name, source in modules.items()}})
+    return programs
+
+
+def test_the_features_are_in_the_summary_and_in_the_report(stack: Programs) -> None:
+    arguments = ["--compat", "mindspeed", "--report-dir", "reports", "train.py", "--fused-rope", "--forced"]
+    done = stack.run(stack.patchcore, *arguments)
+    assert done.stdout == "rival_attend(fused(rope(1)))\n"
+    assert "MindSpeed: 4 applied" in done.stderr
+    report = stack.run([*stack.patchcore[:-1], "report"], "reports").stdout
+    assert "mindspeed.fused_rope" in report
+    assert "forced (mindspeed.features_manager:Forced) overrules the replacement of fused_rope" in report
+
+
+def test_each_change_is_in_the_report_of_the_process(stack: Programs) -> None:
+    stack.run(stack.patchcore, "--compat", "mindspeed", "--report-dir", "reports", "train.py", "--fused-rope")
+    report = json.loads(stack.run([*stack.patchcore[:-1], "report"], "reports", "--format", "json").stdout)
+    assert "small_megatron.layers:attend" in json.dumps(report)
+
+
+def test_two_features_that_replace_one_target_end_the_program(stack: Programs) -> None:
+    done = stack.run(stack.patchcore, "--compat", "mindspeed", "train.py", "--fused-rope", "--rival", code=1)
+    assert "is replaced by two features of MindSpeed: fused_rope (" in done.stderr
