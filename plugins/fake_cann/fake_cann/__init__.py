@@ -14,8 +14,8 @@ torch_npu runs as it is, with results of a CPU::
 ``python -m fake_cann run train.py`` does the same for a program and all its children. Importing this package imports
 neither torch nor torch_npu and changes nothing.
 
-``csrc/runtime`` has devices, memory, streams and events, ``csrc/collectives`` what ranks exchange, ``csrc/operators``
-the entry of all operators; ``operators.txt`` says what computes each.
+``csrc/runtime`` has devices, memory, streams and events, ``csrc/collectives`` the exchange between ranks,
+``csrc/operators`` the entry of all operators; ``operators.txt`` names the code that computes each.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["FakeCannError", "RealCannError", "install"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what compiles and loads the libraries only for programs that use it: every process lists the plugin."""
+    """Import the modules that compile and load the libraries only when used: every process lists the plugin."""
     if name != "install":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from fake_cann.environment import install

@@ -195,12 +195,12 @@ def _entries() -> str:
 
 @functools.cache
 def _key() -> str:
-    """Name what the libraries depend on: torch's build and place, our sources, the table and the flags."""
+    """Return a digest of the libraries' inputs: torch's build and place, our sources, the table and the flags."""
     return _digest(("",), TABLE, Path(__file__), *sorted(_SOURCES.rglob("*.*")))
 
 
 def _object_key(compiler: list[str], source: Path) -> str:
-    """Name what a compiled source depends on: a change of the table, or of another source, compiles nothing again."""
+    """Return a digest of a compiled source: a change of the table, or of another source, compiles nothing again."""
     return _digest(compiler, source, *sorted(_SOURCES.rglob("*.h")))
 
 

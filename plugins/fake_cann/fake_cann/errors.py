@@ -6,7 +6,7 @@ __all__ = ["FakeCannError", "RealCannError"]
 
 
 class FakeCannError(RuntimeError):
-    """The fake CANN cannot be used here, or not so; the message says why and what to do."""
+    """The fake CANN cannot be used here, or not with these settings; the message has the remedy."""
 
 
 class RealCannError(FakeCannError):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["TABLE", "Operator", "computed", "parse"]
 
-#: The table; its head says what the words mean.
+#: The table; its head explains the words.
 TABLE = Path(__file__).parent / "operators.txt"
 
 

@@ -7,7 +7,7 @@ no backward pass from torch_npu 2.1 on, where ``torch.npu_deformable_conv2dbk`` 
 pass there either). Half precision is cast to float32 and the result back. The classes stay, because mmcv's path for
 other devices uses their helpers; their ``apply`` chooses, call by call.
 
-mmcv computes in the dtype of the offset, which is what autocast makes of the layer that predicts it (mmcv 1.7.2 and
+mmcv computes in the dtype of the offset, which autocast chooses for the layer that predicts it (mmcv 1.7.2 and
 2.1.0, ``mmcv/ops/deform_conv.py``). So is the result's dtype here.
 """
 
@@ -99,7 +99,7 @@ def _out_size(x: Any, weight: Any, geometry: tuple[Any, ...]) -> list[int]:
 
 
 def _of_size(maps: Any, size: list[int]) -> Any:
-    """Return what mmcv's kernels read of maps that are larger than the result.
+    """Return the part that mmcv's kernels read of maps that are larger than the result.
 
     They count through the memory of an image as if its maps had the size of the result. DyHead of mmdet convolves the
     next level of a pyramid with the offsets of this one (``mmdet/models/necks/dyhead.py``), and is trained so.
@@ -202,7 +202,7 @@ def _size(tensor: Any) -> str:
 
 
 def bound_again(apply: Any) -> Any:
-    """Return what ``Function.apply`` is now for one that was bound earlier.
+    """Return the present ``Function.apply`` for one that was bound earlier.
 
     mmcv binds ``deform_conv2d = DeformConv2dFunction.apply`` once, when its module is imported.
     """

@@ -2,7 +2,7 @@
 
 mmcv 1.7 has a class of its own for NPUs, ``mmcv.device.npu.NPUDistributedDataParallel``, that programs written for CUDA
 do not use. It differs from ``MMDistributedDataParallel`` in how it moves arguments to the device: in ``to_kwargs`` and
-``scatter``. These methods are what is patched, and not the class exchanged: so objects that exist already, subclasses
+``scatter``. These methods are patched, and the class is not exchanged: so objects that exist already, subclasses
 and every name the class goes by do the same. (The two modules also import each other: while ``mmcv.parallel`` is being
 imported, the NPU's class cannot be.) Its third method, ``forward``, has nothing to do from torch 1.12 on, where
 ``_run_ddp_forward`` calls ``to_kwargs``.
@@ -53,7 +53,7 @@ def scatter(self: Any, inputs: Any, kwargs: Any, device_ids: list[int]) -> tuple
 
 
 def has_no_replicated_module(self: Any, *inputs: Any, **kwargs: Any) -> bool:
-    """Return whether torch is one that has dropped what mmcv's ``_run_ddp_forward`` asks for.
+    """Return whether torch has dropped the attributes that mmcv's ``_run_ddp_forward`` reads.
 
     Args:
         self: the wrapped model.

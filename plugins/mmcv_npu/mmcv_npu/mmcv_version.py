@@ -1,6 +1,6 @@
 """The version of mmcv that mmdet and mmdet3d are shown while they are imported.
 
-Both check it in the first lines of their package and refuse what is newer than they know: mmdet 3.3 and mmdet3d 1.4
+Both check it in the first lines of their package and refuse versions newer than they know: mmdet 3.3 and mmdet3d 1.4
 take mmcv below 2.2.0, mmdet3d 1.0.0rc6 takes it up to 1.7.0, which cannot be compiled against torch 2. The real version
 is back when their import has ended, and when it has failed.
 
@@ -92,7 +92,7 @@ def mmcv_version(version: str, *libraries: str) -> pc.Patch:
     Whether the library works with the mmcv that is installed is for the author of that plugin to know.
 
     Args:
-        version: what ``mmcv.__version__`` is meanwhile.
+        version: the value of ``mmcv.__version__`` meanwhile.
         libraries: import packages, ``mmdet`` by default. Where one of them is not installed the patch is skipped.
     """
     shown = libraries or ("mmdet",)

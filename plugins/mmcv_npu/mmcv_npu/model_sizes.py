@@ -2,7 +2,7 @@
 
 The setting ``model_config`` names the configuration. Its dictionaries are read from the source, and so are those of its
 ``_base_`` files: nothing is imported or run. A value that is not written as such, or as a name that is one, is unknown;
-the report of a run says what was really called.
+the report of a run lists the calls that were made.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def with_model(patches: tuple[pc.Patch, ...], config: Optional[str]) -> tuple[pc
 
 
 def remarks_on(patch: pc.Patch) -> Iterator[pc.Remark]:
-    """Yield what the model declares that the kernel of a patch does not take.
+    """Yield a remark on each size of the model that the kernel of a patch does not take.
 
     Args:
         patch: with the configuration as an option, see :func:`with_model`.
@@ -109,7 +109,7 @@ def _limit(patch: str, values: Mapping[str, Any]) -> Optional[str]:
 
 
 def declared(config: Path) -> Iterator[Declared]:
-    """Yield the dictionaries of a configuration and of its bases, with what is known of their entries.
+    """Yield the dictionaries of a configuration and of its bases, with the entries that are known.
 
     Raises:
         OSError, SyntaxError, UnicodeDecodeError: a file cannot be read as Python.

@@ -153,7 +153,7 @@ def operator_backward(
 ) -> None:
     """Replace ``mmcv._ext.ms_deform_attn_backward``: write the three gradients to the tensors for them.
 
-    The other arguments are those of :func:`operator_forward`, and the gradient of what it returned.
+    The other arguments are those of :func:`operator_forward`, and the gradient of its result.
     """
     import torch
 
@@ -185,7 +185,7 @@ class _Context:
         import torch
 
         self.saved_tensors = saved_tensors
-        # what torch.amp.custom_fwd leaves for custom_bwd
+        # torch.amp.custom_fwd leaves it for custom_bwd
         self._fwd_used_autocast = False
         self._dtype = torch.float32
 

@@ -2,7 +2,7 @@
 
 All four hooks clip with ``OptimizerHook.clip_grads``, which is told the parameters and not the optimizer; their
 ``after_train_iter`` knows it. So the optimizer is handed from the one to the other, and the classes, their entries in
-the registry and hooks that are built already stay what they are.
+the registry and hooks that are built already are unchanged.
 
 A fused optimizer keeps all gradients in one tensor (torch_npu 2.6, ``NpuFusedOptimizerBase``). The two fp16 hooks call
 ``zero_grad`` of the model too, which from torch 2.0 on does not set gradients to zero but takes them away, and with
@@ -77,7 +77,7 @@ def clip_grads(original: Callable[..., Any], self: Any, params: Iterable[Any]) -
 def fused_clipping(optimizer: Any, params: list[Any], grad_clip: dict[str, Any]) -> Optional[Callable[..., Any]]:
     """Return the optimizer's own clipping, or ``None`` where it has none or would clip something else.
 
-    It takes the norm over what the optimizer updates: the same only if that is all that has a gradient.
+    It takes the norm over the parameters of the optimizer: the same only if no others have a gradient.
 
     Args:
         optimizer: the one of the hook that runs, ``None`` where there is none or it is not a fused one.

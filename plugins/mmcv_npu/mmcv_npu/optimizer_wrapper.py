@@ -34,7 +34,7 @@ class FusedClipping:
 
 
 def init(original: Callable[..., None], self: Any, *args: Any, **kwargs: Any) -> None:
-    """Wrap ``OptimWrapper.__init__``: clip with the fused optimizer, where it can do what is asked for.
+    """Wrap ``OptimWrapper.__init__``: clip with the fused optimizer, where it supports the arguments.
 
     Clipping by value, and arguments the fused method does not have (``error_if_nonfinite``), stay as they were.
 

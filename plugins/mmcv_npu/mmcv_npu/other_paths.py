@@ -1,6 +1,6 @@
-"""Which calls a kernel of mx_driving did not take: what computed them, and why. A section of the report says so.
+"""Counts the calls that a kernel of mx_driving did not take, and reports the code that computed them and the reason.
 
-The limits of a kernel are told by the shapes and dtypes of a call, so each combination is noted once, with a count.
+The limits of a kernel depend on the shapes and dtypes of a call, so each combination is noted once, with a count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class OtherPath(NamedTuple):
     Args:
         patch: name of the patch.
         call: shapes and dtypes, as text.
-        path: what computed it.
+        path: the code that computed it.
         reason: the limit of the kernel.
     """
 
@@ -47,7 +47,7 @@ def note(patch: str, call: str, path: str, reason: str) -> None:
 
 
 def noted() -> dict[OtherPath, int]:
-    """Return what was counted in this process."""
+    """Return the counts of this process."""
     with _lock:
         return dict(_counts)
 
@@ -59,7 +59,7 @@ def forget() -> None:
 
 
 def report_section() -> Iterator[pc.Section]:
-    """Yield what was counted, one line for each kind of call, where there is any."""
+    """Yield a section with the counts, one line for each kind of call, if there are any."""
     counts = noted()
     if counts:
         lines = tuple(

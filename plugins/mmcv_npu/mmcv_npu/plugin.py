@@ -82,7 +82,7 @@ def remarks(entry: PlannedPatch, thorough: bool) -> Iterator[pc.Remark]:
 
 @pc.hookimpl
 def report_sections() -> Iterator[pc.Section]:
-    """Return which calls the kernels did not take, and what computed them."""
+    """Return the section on calls that the kernels did not take."""
     return other_paths.report_section()
 
 

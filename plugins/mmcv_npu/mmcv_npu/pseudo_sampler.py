@@ -1,7 +1,7 @@
 """mmdet's PseudoSampler without ``unique``, which is slow on an NPU.
 
-``torch.nonzero`` of a vector returns each index once and in order; the ``unique`` after it sorts them once more. What
-is returned is the same on every device.
+``torch.nonzero`` of a vector returns each index once and in order; the ``unique`` after it sorts them once more. The
+result is the same on every device.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def _checkpointed(block: Any, x: Any, body: Callable[[Any, Any], Any]) -> Any:
     if block.with_cp and x.requires_grad:
         from torch.utils.checkpoint import checkpoint
 
-        # use_reentrant=True is what mmdet gets by leaving the argument out
+        # mmdet leaves the argument out, and gets use_reentrant=True
         return checkpoint(body, block, x, use_reentrant=True)
     return body(block, x)
 
@@ -78,7 +78,7 @@ def _add_identity(block: Any, x: Any, out: Any) -> Any:
 
 
 def resnet_forward(self: Any, x: Any) -> tuple[Any, ...]:
-    """Replace ``ResNet.forward``: pool with the NPU kernel where it does what the module's pooling does.
+    """Replace ``ResNet.forward``: pool with the NPU kernel where it computes the same as the module's pooling.
 
     Args:
         self: the backbone.
@@ -100,7 +100,7 @@ def resnet_forward(self: Any, x: Any) -> tuple[Any, ...]:
 
 
 def pooling_fits(pooling: Any, x: Any) -> bool:
-    """Return whether the kernel (mx-driving 26.2) does what ``pooling`` does to ``x``; it has no backward pass.
+    """Return whether the kernel (mx-driving 26.2) computes ``pooling(x)``; it has no backward pass.
 
     Args:
         pooling: the module in the place of ``ResNet.maxpool``, which models for small images replace.
@@ -149,7 +149,7 @@ RESNET_ADD_RELU = pc.Patch(
     requires="mmdet>=2,<4",
     needs="mx_driving",
     legacy_names=["resnet_add_relu", "ResNetAddRelu"],
-    # the kernel takes float32 and float16; what else there is, is added and cut off by torch
+    # the kernel takes float32 and float16; other dtypes are added and cut off by torch
     checks=pc.Check("mmcv_npu.checks.resnet:block", dtypes={"float32": 5e-3, "float16": 1e-2, "bfloat16": 5e-2}),
 )
 

@@ -24,7 +24,7 @@ def forward_fits(
     weight: Any = None,
     reduction: str = "mean",
 ) -> bool:
-    """Return whether the kernel takes this call, see :func:`forward`; what mmcv refuses, it keeps refusing."""
+    """Return whether the kernel takes this call, see :func:`forward`; mmcv still refuses the same arguments."""
     import torch
 
     return (

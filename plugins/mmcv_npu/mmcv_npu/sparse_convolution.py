@@ -2,7 +2,7 @@
 
 mx_driving (distribution mx-driving 26.2, ``mx_driving/modules/sparse_conv.py``) has classes of the same names. Weights
 have mmcv's shape (kx, ky, kz, in channels, out channels) and are initialised in mmcv's way, so that checkpoints and
-seeds keep their meaning. What differs is evened out here. mmcv's containers stay: the layers derive from mmcv's
+seeds keep their meaning. The differences are evened out here. mmcv's containers stay: the layers derive from mmcv's
 ``SparseModule`` too, by which mmcv and mmdet3d tell them from layers that take plain tensors.
 
 Importing this module imports mmcv and mx_driving; the patch does so when mmcv's own classes are there.
@@ -20,7 +20,7 @@ from mmcv_npu import kernels
 
 __all__ = ["SparseConv3d", "SparseConvolution", "SparseInverseConv3d", "SubMConv3d"]
 
-# the function, because the class is what the patch replaces
+# the function, because the patch replaces the class
 _forward_of_mmcv = sparse_conv.SparseConvolution.forward
 
 
@@ -28,7 +28,7 @@ class SparseConvolution(mx_driving.SparseConvolution, SparseModule):
     """Sparse convolution along three axes; arguments as of mmcv's class of this name."""
 
     def forward(self, input_: Any) -> Any:
-        """Convolve, by the kernels where they compute what mmcv does, else by mmcv's own code.
+        """Convolve, by the kernels where they compute the same as mmcv, else by mmcv's own code.
 
         Args:
             input_: ``mx_driving.SparseConvTensor`` with features (n, in channels) and int32 indices (n, 4).
@@ -39,7 +39,7 @@ class SparseConvolution(mx_driving.SparseConvolution, SparseModule):
         if not self._fits(input_):
             return _forward_of_mmcv(self, input_)
         output = super().forward(input_)
-        # one for the whole network, as in mmcv: mx_driving gives each output a copy, which lacks what comes later
+        # one for the whole network, as in mmcv: mx_driving gives each output a copy, which lacks later entries
         output.indice_dict = input_.indice_dict
         return output
 

@@ -1,8 +1,8 @@
 """Copying a batch to its device, for mmcv 1.x on newer torch and on NPUs.
 
-mmcv 1.x copies what is in a ``DataContainer`` on a background stream, and asks torch for that stream with the number of
-the device. From torch 2.1 on ``torch.nn.parallel._functions._get_stream`` takes a ``torch.device``, and a number ends
-in ``'int' object has no attribute 'type'``. The rest of mmcv's function is written with ``torch.cuda``.
+mmcv 1.x copies the tensors of a ``DataContainer`` on a background stream, and asks torch for that stream with the
+number of the device. From torch 2.1 on ``torch.nn.parallel._functions._get_stream`` takes a ``torch.device``, and a
+number ends in ``'int' object has no attribute 'type'``. The rest of mmcv's function is written with ``torch.cuda``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ def copies_to_devices(target_gpus: list[int], input: Any) -> bool:
 
     Args:
         target_gpus: numbers of the devices.
-        input: what is copied.
+        input: to copy.
     """
     return target_gpus != [-1]
 
 
 def forward(target_gpus: list[int], input: Any) -> tuple[Any, ...]:
-    """Replace ``Scatter.forward``: copy to the devices, on background streams what comes from the CPU.
+    """Replace ``Scatter.forward``: copy to the devices; tensors of the CPU on background streams.
 
     Args:
         target_gpus: numbers of the devices.

@@ -1,6 +1,6 @@
 """Cases for ``patchcore verify``: detections at random, converted as mmdet3d's evaluation does it.
 
-A case takes tensors, which are on the device like the predictions of a model, and copies what is made of them to the
+A case takes tensors, which are on the device like the predictions of a model, and copies the boxes made of them to the
 CPU before it converts them, as ``NuScenesMetric.process`` (mmdet3d 1.4.0) and ``bbox3d2result`` (1.0.0rc6) do.
 """
 
@@ -90,5 +90,5 @@ def _convert_for_metric(
 
 
 def _attributes_of(boxes: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return what each box holds, its quaternion as an array (4,) of w, x, y, z."""
+    """Return the values of each box, its quaternion as an array (4,) of w, x, y, z."""
     return [{**vars(box), "orientation": box.orientation.elements} for box in boxes]

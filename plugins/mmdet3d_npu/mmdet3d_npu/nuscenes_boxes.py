@@ -22,7 +22,7 @@ _VELOCITY = slice(7, 9)
 
 
 def dataset_boxes_fit(detection: dict[str, Any], with_velocity: bool = True) -> bool:
-    """Return whether :func:`dataset_boxes` does what mmdet3d 1.0 does with these arguments.
+    """Return whether :func:`dataset_boxes` computes the same as mmdet3d 1.0 for these arguments.
 
     Args:
         detection: see :func:`dataset_boxes`.
@@ -52,7 +52,7 @@ def dataset_boxes(detection: dict[str, Any], with_velocity: bool = True) -> list
 
 
 def metric_boxes_fit(detection: dict[str, Any]) -> bool:
-    """Return whether :func:`metric_boxes` does what mmdet3d 1.1 and later do with ``detection``.
+    """Return whether :func:`metric_boxes` computes the same as mmdet3d 1.1 and later for ``detection``.
 
     Boxes of other types, and camera boxes without a velocity, are for the original to refuse.
     """

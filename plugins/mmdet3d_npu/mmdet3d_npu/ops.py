@@ -50,7 +50,7 @@ def voxel_pooling(self: Any, coor: Any, x: Any) -> Any:
 
     batch, channels = x.shape[0], x.shape[-1]
     grid_size = self.grid_size.long().to(coor.device)
-    # towards zero, as in mmdet3d: what lies less than one cell below the grid counts as in the first
+    # towards zero, as in mmdet3d: a point less than one cell below the grid counts as in the first
     place = ((coor - self.grid_lower_bound.to(coor)) / self.grid_interval.to(coor)).long().view(-1, 3)
     image = torch.arange(batch, device=coor.device).repeat_interleave(len(place) // batch)
     inside = ((place >= 0) & (place < grid_size)).all(dim=1)

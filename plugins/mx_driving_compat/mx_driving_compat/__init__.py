@@ -5,7 +5,7 @@
 
     from mx_driving.patcher import default_patcher    # mx_driving_compat.patcher from here on
 
-``patchcore run --compat mx_driving train.py`` does the same for a program, without a line in it. What is offered is the
+``patchcore run --compat mx_driving train.py`` does the same for a program, without a line in it. It offers the
 interface of the distribution mx-driving 26.2; docs/mx-driving-patcher.md has the differences that are intended.
 
 Neither importing this package nor :func:`install` imports anything heavy.
@@ -59,7 +59,7 @@ def install() -> Installation:
     nothing.
 
     Returns:
-        What takes it back.
+        A function that takes it back.
 
     Raises:
         SettingsError: the ``mx_driving.patcher`` of the distribution mx-driving was imported already.

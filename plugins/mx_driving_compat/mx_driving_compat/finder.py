@@ -25,7 +25,7 @@ OURS = f"{__package__}.patcher"
 
 _TORCH = "torch"
 
-#: Modules of the first versions of 1.0 (mx_driving of 2025, before ``*_patch.py``), each with what it has here.
+#: Modules of the first versions of 1.0 (mx_driving of 2025, before ``*_patch.py``), each with its module here.
 OLDER_MODULES = {
     "distribute": ("ddp", "ddp_forward"),
     "functions": ("stream",),
@@ -121,7 +121,7 @@ class _Modules(_Finder):
         return spec
 
     def exec_module(self, module: ModuleType) -> None:
-        """Replace the new module in ``sys.modules`` by ours: the import system returns what it finds there."""
+        """Replace the new module in ``sys.modules`` by ours: the import system returns the one that it finds there."""
         name = module.__name__
         inner = name[len(PATCHER) + 1 :]
         if inner in OLDER_MODULES:

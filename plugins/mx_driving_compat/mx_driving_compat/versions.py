@@ -1,7 +1,7 @@
 """Finds the installed version of a package, for prechecks; imports the package only if no metadata has it.
 
-Migrations overwrite ``mmcv.__version__`` so that one library takes another for the version it wants. What is installed
-does not change by that, so a distribution's metadata comes first here.
+Migrations overwrite ``mmcv.__version__`` so that one library takes another for the version it wants. The installed
+version does not change by that, so a distribution's metadata comes first here.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _told_by_package(package: str) -> Optional[str]:
             __import__(root)
         except Exception:  # a package that cannot be imported cannot be patched
             return None
-    # mmcv.version still has what mmcv.__version__ was before somebody overwrote it
+    # mmcv.version still has the value of mmcv.__version__ from before somebody overwrote it
     for name, keys in ((f"{root}.version", ("__version__",)), (root, ("__version__", "version", "VERSION"))):
         members = namespace_of(sys.modules.get(name)) or {}
         for key in keys:

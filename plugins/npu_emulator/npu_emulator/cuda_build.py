@@ -1,4 +1,4 @@
-"""Makes a CUDA build of torch answer as a build without CUDA, which is what machines with NPUs have.
+"""Makes a CUDA build of torch answer as a build without CUDA, the build of machines with NPUs.
 
 pip installs the CUDA build for most users on Linux. Its extension module ``torch._C`` has 138 names that the other
 build lacks (torch 2.13), and torch's Python code asks for them to tell the two apart: ``torch.cuda`` is compiled in if
@@ -42,7 +42,7 @@ _DISTRIBUTED_NAMES = (
     *("_register_external_nccl_comm", "_reset_fr_recording_nccl", "_unregister_external_nccl_comm"),
 )
 
-#: The constants of ``torch._C`` by which torch's back ends say what was compiled in.
+#: The constants of ``torch._C`` by which torch's back ends name the parts that were compiled in.
 _FLAGS = ("_has_cuda", "_has_cudnn", "_has_cusparselt", "_has_magma")
 
 
@@ -86,7 +86,7 @@ def hide() -> None:
 
 
 def _remove_names(extension: ModuleType) -> None:
-    """Remove what only a CUDA build has, and say that nothing of it was compiled in."""
+    """Remove the names that only a CUDA build has, and let the constants say that it was built without CUDA."""
     space = vars(extension)
     for name in [name for name in space if _PREFIXES.match(name) or name in _NAMES]:
         del space[name]
@@ -133,7 +133,7 @@ def _replace_tensor_types(torch: Any) -> None:
 
 
 def _correct(torch: Any) -> None:
-    """Correct what torch's modules keep of ``torch._C`` since they were imported, as torch 2.13 has it without CUDA."""
+    """Correct the values of ``torch._C`` that torch's modules have kept, as torch 2.13 has it without CUDA."""
     dummy = private_torch.dummy_type
     for cls in (torch.cuda.Event, torch.cuda.CUDAGraph, torch.cuda.MemPool):
         cls.__new__ = dummy(cls.__name__).__new__

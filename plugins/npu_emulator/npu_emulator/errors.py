@@ -6,7 +6,7 @@ __all__ = ["EmulationError", "NotEmulated", "RealLibraryError"]
 
 
 class EmulationError(RuntimeError):
-    """The NPU cannot be emulated in this process, or not so; the message says why and what to do."""
+    """The NPU cannot be emulated in this process, or not with these settings; the message has the remedy."""
 
 
 class RealLibraryError(EmulationError):

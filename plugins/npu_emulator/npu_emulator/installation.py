@@ -41,8 +41,8 @@ class Installation:
     def uninstall(self) -> None:
         """Give up this installation; the last one puts ``sys.meta_path`` and ``sys.modules`` back as they were.
 
-        Only what the stand-ins put there is taken away, and not the device once torch has it: torch cannot forget a
-        device, so ``torch_npu`` stays importable to the end of the process. Calling it again does nothing.
+        Only the stand-ins are removed, and not the device once torch has it: torch cannot forget a device, so
+        ``torch_npu`` stays importable to the end of the process. Calling it again does nothing.
         """
         with _lock:
             if self not in _open_installations:
@@ -125,7 +125,7 @@ def install(*, device: bool = True, core: Optional[str] = None, devices: Optiona
 
 
 def _disconnect(name: str) -> None:
-    """Undo what was connected for a library."""
+    """Disconnect the stand-ins of a library."""
     if name == TORCH_NPU.name:
         _mmcv_operators.disconnect()
         cuda_build.disconnect()

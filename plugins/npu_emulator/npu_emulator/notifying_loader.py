@@ -42,7 +42,7 @@ class NotifyingFinder(importlib.abc.MetaPathFinder):
     """Finds some modules where they are, and calls back after each was executed.
 
     Args:
-        executed: what to call with the module, by the module's name.
+        executed: the function to call with the module, by the module's name.
     """
 
     def __init__(self, executed: Mapping[str, Callable[[ModuleType], object]]) -> None:

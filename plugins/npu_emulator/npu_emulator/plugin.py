@@ -63,7 +63,7 @@ def configure_run(options: argparse.Namespace) -> None:
 
 @pc.hookimpl
 def advise(name: str, command: str) -> Optional[str]:
-    """Return what to do about a name of mx_driving or torch_npu that has ended a program because it has no stand-in."""
+    """Return advice on a name of mx_driving or torch_npu that has ended a program because it has no stand-in."""
     if command == "error" and "cannot import name" in name:
         from npu_emulator.mx_driving import OF_THE_PATCHER
 
@@ -98,7 +98,7 @@ def report_sections() -> Sequence[pc.Section]:
 
 
 def _compiled() -> Iterator[str]:
-    """Yield what torch.compile did in place of generating code for the NPU."""
+    """Yield a section on the graphs that torch.compile ran without generating code for the NPU."""
     compiling = sys.modules.get("npu_emulator.device.compiling")
     for options, count in compiling.graphs_without_inductor.items() if compiling else ():
         without = f" without {options}" if options else ""

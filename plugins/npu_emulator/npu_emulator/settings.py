@@ -35,7 +35,7 @@ class Settings:
     Args:
         core: one of :data:`CORES`.
         devices: how many NPUs it has.
-        chip: what ``torch.npu.get_device_name()`` answers.
+        chip: the name that ``torch.npu.get_device_name()`` returns.
         random: one of :data:`SOURCES`.
     """
 

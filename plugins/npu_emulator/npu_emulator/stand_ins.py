@@ -22,7 +22,7 @@ __all__ = ["StandIn", "StandInFinder"]
 
 @dataclass(frozen=True)
 class StandIn:
-    """A library and what stands in for it.
+    """A library and the package that stands in for it.
 
     Args:
         name: the library's top-level module.
@@ -66,7 +66,7 @@ class _PublicNameLoader(importlib.abc.Loader):
         """Let the import system make its placeholder, which :meth:`exec_module` exchanges."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Put the stand-in where the placeholder is: the import system takes what it finds in ``sys.modules``.
+        """Replace the placeholder by the stand-in: the import system returns the module that ``sys.modules`` has then.
 
         One module object under both names means one class per kernel and one call counter. (Replacing one's own
         entry while being executed is documented behaviour: Python reference, "The import system", 5.4.3.)
@@ -90,7 +90,7 @@ class _StandInLoader(importlib.machinery.SourceFileLoader):
         name: the stand-in's own name.
         path: its file.
         public: the library's module.
-        waiting: what stand-ins wait for their public name to be imported, by that name.
+        waiting: the stand-ins that wait for the import of their public name, by that name.
     """
 
     def __init__(self, name: str, path: str, public: str, waiting: _Waiting) -> None:
@@ -152,13 +152,14 @@ class StandInFinder(importlib.abc.MetaPathFinder):
         self.stand_in = stand_in
         self._loaded: dict[str, ModuleType] = {}
         self._waiting: _Waiting = {}
-        # What was in the way in sys.modules: None, which makes an import fail on purpose, or submodules left over.
+        # The entries of sys.modules that were in the way: None, which makes an import fail on purpose, or submodules
+        # left over.
         self._displaced: dict[str, Any] = {}
 
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
     ) -> Optional[importlib.machinery.ModuleSpec]:
-        """Return the spec of a stand-in, by the library's name or its own; ``None`` for what is not emulated."""
+        """Return the spec of a stand-in, by the library's name or its own; ``None`` for other libraries."""
         public = self.stand_in.public_name(fullname)
         stand_in = fullname if public is not None else self.stand_in.module_for(fullname)
         found = _locate(stand_in) if stand_in is not None else None
@@ -214,7 +215,7 @@ class StandInFinder(importlib.abc.MetaPathFinder):
         except ValueError:  # imported, and its __spec__ is None: made by hand, so not ours to hide
             where = f"already in sys.modules: {sys.modules[name]!r}"
         else:
-            if spec is None or isinstance(spec, StubSpec):  # nothing, or what is there only to be imported
+            if spec is None or isinstance(spec, StubSpec):  # nothing, or a stub
                 return
             where = f"at {spec.origin or list(spec.submodule_search_locations or ())}"
         raise RealLibraryError(

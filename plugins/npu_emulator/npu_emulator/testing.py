@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Emulate from the start, so that test modules may import what is emulated."""
+    """Emulate from the start, so that test modules may import the emulated libraries."""
     if config.getoption("--emulate-npu"):
         from npu_emulator import EmulationError, install
 

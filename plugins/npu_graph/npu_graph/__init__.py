@@ -1,14 +1,14 @@
 """A ``torch.compile`` backend that hardware vendors extend from the outside.
 
 A vendor is a :class:`Vendor` that a plugin contributes; the pipeline around it is the same for all: dynamo,
-aot_autograd, decomposition, rewriting, partitioning by what the vendor converts, a compile job with a cache, launch.
-What a vendor does not convert stays eager. Importing this package imports no torch.
+aot_autograd, decomposition, rewriting, partitioning by the operators that the vendor converts, a compile job with a
+cache, launch. Operators that a vendor does not convert stay eager. Importing this package imports no torch.
 
-``operations/`` holds what a vendor reads, ``vendor.py`` what a vendor fills in, ``registry.py`` what plugins
-contribute, and ``pipeline/`` the steps that compile a graph, in the order of ``pipeline/compiling.py``; no step knows a
-vendor. ``reference/`` and ``c/`` are two vendors that use nothing that another vendor could not. ``conformance/`` holds
-the tests that every vendor can run. ``cache.py`` keeps kernels, ``housekeeping.py`` removes them, and ``explaining.py``
-and the ``cli_*.py`` modules are the command.
+``operations/`` holds the data that a vendor reads, ``vendor.py`` the class that a vendor fills in, ``registry.py`` the
+vendors that plugins contribute, and ``pipeline/`` the steps that compile a graph, in the order of
+``pipeline/compiling.py``; no step knows a vendor. ``reference/`` and ``c/`` are two vendors that use nothing that
+another vendor could not. ``conformance/`` holds the tests that every vendor can run. ``cache.py`` keeps kernels,
+``housekeeping.py`` removes them, and ``explaining.py`` and the ``cli_*.py`` modules are the command.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ __all__ = ["Backend"]
 
 
 class Backend:
-    """A backend of ``torch.compile`` that sends what it can to one vendor; the rest stays eager.
+    """A backend of ``torch.compile`` that compiles supported operators with one vendor; the others stay eager.
 
-    It is what an entry point of the group ``torch_dynamo_backends`` names, so that making one costs nothing: plugins
+    An entry point of the group ``torch_dynamo_backends`` names it, so that making one costs nothing: plugins
     are loaded when the first graph comes.
 
     Args:

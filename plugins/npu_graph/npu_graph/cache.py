@@ -2,7 +2,7 @@
 
 An entry is a folder named by its key, ``VENDOR/ab/abcd...``. It is made under another name and moved into place whole,
 under a lock, so that no process sees half of one; its manifest has the digest of every file, so that a damaged one is
-noticed and made again, and says what the kernel is. The lock is that of the first two digits: it is never removed,
+noticed and made again, and describes the kernel. The lock is that of the first two digits: it is never removed,
 unlike the entries, so that nobody holds one that others do not see. For removal see :mod:`npu_graph.housekeeping`.
 
 A kernel is code. The folder of a vendor is refused if others can enter it: the digests are no help there, because
@@ -30,7 +30,7 @@ from patchcore.plugin import private_folder, refuse_shared, write_whole
 __all__ = ["BUILT", "HIT", "LOCK", "MANIFEST", "REBUILT", "Cache", "Entry", "in_use", "key_of"]
 
 HIT, BUILT, REBUILT = "hit", "built", "rebuilt"
-#: In each entry: what it is and the digests of its files. It is touched when the kernel is loaded.
+#: In each entry: its description and the digests of its files. It is touched when the kernel is loaded.
 MANIFEST = "manifest.json"
 #: Beside the entries whose keys begin with the same two digits.
 LOCK = "entries.lock"
@@ -44,7 +44,7 @@ class Entry:
     """A kernel that has been loaded.
 
     Args:
-        kernel: what the loader returned.
+        kernel: the object that the loader returned.
         source: the source it was compiled from.
         outcome: ``hit``, ``built`` or ``rebuilt``.
         remark: why it was rebuilt.
@@ -57,7 +57,7 @@ class Entry:
 
 
 def key_of(source: str, facts: Mapping[str, str]) -> str:
-    """Return the key of a kernel: a digest of its source and of what else decides what it compiles to.
+    """Return the key of a kernel: a digest of its source and of the versions that decide how it compiles.
 
     Args:
         source: as generated.
@@ -97,13 +97,13 @@ class Cache:
             key: see :func:`key_of`.
             name: file name of the source.
             source: its text.
-            compile: takes the path of the source, writes what it makes beside it.
+            compile: takes the path of the source, writes its output beside it.
             load: takes the path of the source, returns the kernel.
-            about: what the kernel is, for the manifest.
+            about: the description of the kernel, for the manifest.
 
         Raises:
             OSError: the folder cannot be written to, or other users can enter it.
-            Exception: from ``compile``, or from ``load`` on what has just been compiled; nothing is kept.
+            Exception: from ``compile``, or from ``load`` on the result of ``compile``; nothing is kept.
         """
         from filelock import FileLock
 
@@ -131,7 +131,7 @@ _ABSENT = "absent"
 
 
 def _load(place: Path, name: str, load: Callable[[Path], Any]) -> tuple[Optional[Callable[..., Any]], str]:
-    """Return the kernel of an entry, or what is wrong with it."""
+    """Return the kernel of an entry, or the fault of the entry."""
     damage = _damage(place)
     if damage is None:
         try:

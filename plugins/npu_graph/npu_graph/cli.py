@@ -1,4 +1,4 @@
-"""``patchcore graph``: what becomes of the graphs of a program, and of the kernels that were made of them."""
+"""``patchcore graph``: explains how the graphs of a program were compiled, and manages their kernels."""
 
 from __future__ import annotations
 

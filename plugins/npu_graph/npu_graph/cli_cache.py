@@ -1,4 +1,4 @@
-"""``patchcore graph cache``: what kernels there are on the disk, and removing them."""
+"""``patchcore graph cache``: lists the kernels on the disk, and removes them."""
 
 from __future__ import annotations
 

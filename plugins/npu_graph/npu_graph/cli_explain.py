@@ -1,4 +1,4 @@
-"""``patchcore graph explain``: what became of the graphs of a program."""
+"""``patchcore graph explain``: shows how the graphs of a program were compiled."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def add_action(actions: Any) -> None:
 
 
 def explain(options: argparse.Namespace) -> int:
-    """Run the program and print what became of its graphs; return its exit code, 1 where it had no graph.
+    """Run the program and print how its graphs were compiled; return its exit code, 1 where it had no graph.
 
     Raises:
         SettingsError: there is no such script, or the page cannot be written.
@@ -69,7 +69,7 @@ def explain(options: argparse.Namespace) -> int:
         need_jinja("patchcore graph explain --html")
         if not options.html.absolute().parent.is_dir():
             raise SettingsError(f"--html {options.html}: there is no directory {options.html.absolute().parent}")
-    log_to_stderr()  # what the precision check warns of
+    log_to_stderr()  # warnings of the precision check
     found = explain_program(options.program, options.arguments, as_module=options.as_module, vendor=options.backend)
     if options.html is not None:
         _write(options.html, make_page(found, shlex.join([options.program, *options.arguments])).render())
@@ -92,7 +92,7 @@ def make_page(found: Explanation, program: str) -> TablesPage:
     """Return the page of an explanation.
 
     Args:
-        found: what became of the graphs of a program.
+        found: the graphs of a program, and how they were compiled.
         program: its command line.
     """
     nodes = [

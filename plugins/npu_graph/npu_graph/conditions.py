@@ -44,7 +44,7 @@ def divides_like(language: str) -> Callable[[Operation], Answer]:
     """Return a condition: a division has no result that torch would refuse and ``language`` would make something of.
 
     Args:
-        language: what kernels are written in, for the reason: ``"C"``.
+        language: of the kernels, for the reason: ``"C"``.
     """
 
     def divides(operation: Operation) -> Answer:

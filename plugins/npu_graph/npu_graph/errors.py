@@ -3,7 +3,7 @@
 GraphError
 ├── UnknownVendor     a backend's vendor is contributed by no plugin
 ├── VendorUnavailable a vendor cannot be used on this machine, and no other one may stand in for it
-├── RewriteError      a rewrite changes shape or dtype of what it replaces
+├── RewriteError      a rewrite changes the shape or dtype of the replaced operators
 ├── InferenceError    a conversion infers another shape or dtype than torch
 ├── ConversionError   a conversion or the code generation of a vendor failed
 ├── CompileError      a vendor's compiler failed
@@ -56,7 +56,7 @@ class ConversionError(GraphError):
 
 
 class CompileError(GraphError):
-    """A vendor's compiler failed on generated source, or what it made cannot be loaded."""
+    """A vendor's compiler failed on generated source, or its output cannot be loaded."""
 
 
 class LaunchError(GraphError):

@@ -1,4 +1,4 @@
-"""Run a program in this process and gather what became of its graphs."""
+"""Runs a program in this process and records how its graphs were compiled."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GraphBreak:
         where: ``/home/me/train.py:12``, empty where it is not known.
         function: that the line is in.
         reason: in one line.
-        details: what dynamo has to add: an explanation, hints.
+        details: of dynamo: an explanation, hints.
         count: how often.
     """
 
@@ -82,15 +82,15 @@ class Explanation:
 def explain_program(
     program: str, arguments: Sequence[str], *, as_module: bool = False, vendor: Optional[str] = None
 ) -> Explanation:
-    """Run a program as Python would, and return what became of its graphs, however it ends.
+    """Run a program as Python would, and return how its graphs were compiled, however it ends.
 
-    What it prints goes to stderr.
+    Its output goes to stderr.
 
     Args:
         program: path of a script, or the name of a module.
         arguments: of the program.
         as_module: it is a module, as after ``python -m``.
-        vendor: compile for this one what the program compiles without naming a backend.
+        vendor: for graphs that the program compiles without naming a backend.
 
     Raises:
         SettingsError: there is no such script.

@@ -15,7 +15,7 @@ __all__ = ["register_conversions", "register_vendors"]
 
 @hookspec
 def register_vendors() -> Iterable[Vendor]:  # type: ignore[empty-body]
-    """Return the vendors this plugin contributes. Import nothing heavy: what needs torch is in ``Vendor.setup``."""
+    """Return the vendors this plugin contributes. Import nothing heavy: ``Vendor.setup`` may import torch."""
 
 
 @hookspec

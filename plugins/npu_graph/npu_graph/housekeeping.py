@@ -1,8 +1,8 @@
 """Lists the cache of kernels, and removes entries: on request, or to keep to a limit.
 
-Only what the cache itself has made is touched: ``VENDOR/ab/<64 digits>``, and what a process that was killed while it
-made an entry has left beside it. Whatever else lies there is somebody else's. Entries are moved away under the lock
-that they are made under, and then removed, so that no process finds half of one; what is loaded stays loaded.
+Only files of the cache itself are touched: ``VENDOR/ab/<64 digits>``, and the remains of a process that was killed
+while it made an entry. Whatever else lies there is somebody else's. Entries are moved away under the lock that they are
+made under, and then removed, so that no process finds half of one; loaded kernels stay loaded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StoredKernel:
         place: its folder.
         size: of its files, in bytes.
         used: when it was made or last loaded, in seconds since 1970.
-        about: what its manifest says; empty where that cannot be read.
+        about: the content of its manifest; empty if that cannot be read.
     """
 
     vendor: str
@@ -68,7 +68,7 @@ class Removal:
 
     @property
     def size(self) -> int:
-        """Of what is gone, in bytes."""
+        """The size of the removed files, in bytes."""
         return sum(each.size for each in self.removed)
 
 
@@ -102,7 +102,7 @@ def remove(folder: Path, kernels: Iterable[StoredKernel], *, leftovers: bool = F
     Args:
         folder: of the cache.
         kernels: those to remove.
-        leftovers: remove what killed processes have left, too.
+        leftovers: also remove the remains of killed processes.
     """
     wanted: dict[Path, list[StoredKernel]] = {}
     for kernel in kernels:
@@ -133,7 +133,7 @@ def limit_size(folder: Path, limit: Optional[int], made: Path) -> Removal:
     """Remove the entries that have not been used for the longest where a cache takes more than ``limit`` bytes.
 
     Those whose kernels this process has loaded stay. Going through a large cache takes a while: it is done for the
-    first entry that a process makes, and when what it has made since may have been too much. That something cannot be
+    first entry that a process makes, and when the entries made since may exceed the limit. That something cannot be
     removed is no error: the kernel is there.
 
     Args:

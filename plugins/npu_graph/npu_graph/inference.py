@@ -1,7 +1,7 @@
 """Shape and dtype of common operators, from those of their operands: for ``Vendor.conversion(infer=...)``.
 
 Each function takes an :class:`~npu_graph.operations.subgraph.Operation` and returns ``(shape, dtype)``. They hold for
-graphs whose type promotion has been written out, and say what a kernel that follows its operands would give.
+graphs whose type promotion has been written out, and give the result type of a kernel that follows its operands.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def fallback_from(given: Mapping[str, Any], environ: Optional[Mapping[str, str]]
     """Return the fallback that ``given`` names under ``fallback``, or else the environment; ``None`` for none.
 
     Raises:
-        SettingsError: what is given is no name.
+        SettingsError: the value is no name.
     """
     environ = os.environ if environ is None else environ
     name, origin = (given["fallback"], "fallback") if "fallback" in given else (environ.get(FALLBACK, ""), FALLBACK)
@@ -69,7 +69,7 @@ class Options:
         keep_eager: names of overloads (``aten.rsqrt.default``) and packets (``aten.rsqrt``) that stay eager, each with
             who said so.
         check: compare each subgraph with eager in every call: ``off``, ``warn`` (log the first that deviates, go on
-            with what eager has), or ``raise``.
+            with the results of eager), or ``raise``.
         cache_dir: where kernels are kept.
         cache_limit: how many bytes they may take there, those of all vendors; ``None`` for any number.
     """
@@ -144,7 +144,7 @@ def _is_operator(name: str) -> bool:
 
 
 def cache_folder(given: Mapping[str, Any] = {}, environ: Optional[Mapping[str, str]] = None) -> Path:
-    """Return the folder of kernels: what ``given`` has under ``cache_dir``, the environment, or that of the user.
+    """Return the folder of kernels: ``given["cache_dir"]``, that of the environment, or that of the user.
 
     Raises:
         SettingsError: it is that of the user, who has no home.
@@ -161,7 +161,7 @@ def cache_limit(given: Mapping[str, Any] = {}, environ: Optional[Mapping[str, st
     """Return how many bytes kernels may take: from ``cache_max_mb``, in megabytes, 0 for ``None``, any number.
 
     Raises:
-        SettingsError: what is given is no such number.
+        SettingsError: the value is no such number.
     """
     environ = os.environ if environ is None else environ
     origin = "cache_max_mb" if "cache_max_mb" in given else CACHE_MAX_MB

@@ -38,7 +38,7 @@ def start_process(patcher: pc.Patcher) -> None:
 
 @pc.hookimpl
 def list_sections(plugins: Plugins) -> Sequence[pc.Section]:
-    """List the vendors, and what ``torch.compile`` knows them as."""
+    """List the vendors, and their names for ``torch.compile``."""
     from npu_graph.listing import list_vendors
 
     return [list_vendors(plugins)]

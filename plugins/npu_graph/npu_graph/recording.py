@@ -17,7 +17,7 @@ class NodeRecord:
 
     Args:
         name: of the node.
-        operator: what it calls, ``aten.add.Tensor``.
+        operator: the called operator, ``aten.add.Tensor``.
         where: name of its subgraph, ``eager`` or ``host``.
         reason: why it is not in a subgraph; empty when it is.
         line: the line of the model it comes from, ``model.py:12``, as far as known.
@@ -62,8 +62,9 @@ class GraphRecord:
         dynamic: whether some size is not known before it runs.
         nodes: every call, in order.
         subgraphs: those that went to the vendor.
-        seconds: what compiling took, without dynamo and aot_autograd.
-        symbols: the sizes that are not known before it runs, each with what it is: ``s77: L['x'].size()[0]``.
+        seconds: the time of compiling, without dynamo and aot_autograd.
+        symbols: the sizes that are not known before it runs, each with the size that it stands for: ``s77:
+            L['x'].size()[0]``.
         stands_in_for: the vendor that was asked for and why it is not used, where ``vendor`` is its fallback.
     """
 
@@ -92,7 +93,7 @@ _RECORDS: list[GraphRecord] = []
 
 
 def records(*, vendor: Optional[str] = None) -> tuple[GraphRecord, ...]:
-    """Return what was compiled in this process so far, for one vendor or for all."""
+    """Return the graphs that were compiled in this process so far, for one vendor or for all."""
     return tuple(record for record in _RECORDS if vendor in (None, record.vendor))
 
 

@@ -1,4 +1,4 @@
-"""The vendors that plugins contribute, and what others add to them."""
+"""The vendors that plugins contribute, and the additions of other plugins to them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def obstacle(vendor: Vendor) -> Optional[str]:
 
 
 def contributed(plugins: Plugins) -> dict[str, Contributed]:
-    """Return the vendors of plugins by name, without torch; what is not one is noted as that plugin's problem."""
+    """Return the vendors of plugins by name, without torch; another object is noted as that plugin's problem."""
     found: dict[str, Contributed] = {}
     # the plugin that was loaded first keeps its name; pluggy calls the last one first
     for provenance, answers in reversed(list(plugins.each("register_vendors"))):
@@ -74,7 +74,7 @@ class Vendors:
         self._contributed = contributed(plugins)
         self._ready: dict[str, Vendor] = {}
         self._told: set[str] = set()
-        self._lock = threading.RLock()  # a conversion may be what first asks for another vendor
+        self._lock = threading.RLock()  # a conversion may be the first to ask for another vendor
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ class Vendors:
     def get(self, name: str) -> Vendor:
         """Return a copy of a vendor with all its conversions, its own and those that other plugins add.
 
-        A plugin that fails to add some is noted and logged; what it had added before stays.
+        A plugin that fails to add some is noted and logged; its earlier additions stay.
 
         Raises:
             UnknownVendor: there is none of this name.
@@ -134,7 +134,7 @@ class Vendors:
         return self._contributed[name].vendor
 
     def _prepare(self, contributed: Vendor) -> Vendor:
-        vendor = copy.copy(contributed)  # what is declared from here on is of these plugins
+        vendor = copy.copy(contributed)  # declarations from here on are those of these plugins
         vendor.declarations = contributed.declarations.copy()
         for conversion in vendor.declarations.conversions.values():  # declared before there was a torch to ask
             check_conversion(conversion.operator, conversion.function, conversion.provider)

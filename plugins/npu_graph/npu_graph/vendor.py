@@ -1,4 +1,4 @@
-"""A vendor: everything that one kind of hardware needs, and nothing of what all have in common."""
+"""A vendor: everything that one kind of hardware needs, and nothing that all kinds share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Conversion:
         operator: name of an overload (``aten.add.Tensor``) or of a packet, which stands for all its overloads
             (``aten.add``).
         function: takes the :class:`~npu_graph.operations.subgraph.Operation` and, by their names in the operator's
-            schema, those of its arguments that it cares about; returns what the vendor's code generation wants.
+            schema, those of its arguments that it cares about; returns the value that the vendor's code generation
+            uses.
         when: which operations it is for, ``None`` for all.
         infer: returns shape and dtype of the results of the operation, for comparison with torch's.
         provider: the module that declares it.
@@ -48,10 +49,10 @@ class Conversion:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A pattern of operators and what takes its place, both as functions that call operators of torch.
+    """A pattern of operators and its replacement, both as functions that call operators of torch.
 
     Args:
-        when: takes what the parameters of the pattern stand for; ``None`` for any tensors.
+        when: takes the values of the pattern's parameters; ``None`` for any tensors.
     """
 
     pattern: Callable[..., Any]
@@ -75,22 +76,22 @@ class Declarations:
 
 
 class Vendor:
-    """Hardware, or a compiler, that subgraphs are sent to. Subclass it and fill in what is not common to all.
+    """Hardware, or a compiler, that subgraphs are sent to. Subclass it and fill in the methods of the hardware.
 
-    A vendor is stateless but for what is declared: graphs are compiled in any number of threads.
+    A vendor has no state except its declarations: graphs are compiled in any number of threads.
 
     Attributes:
-        name: unique; what users name it by in settings.
+        name: unique; its name in settings.
         summary: one line for ``patchcore list``.
         version: part of the key of cached kernels: raise it when the same source compiles to something else.
         device_type: type of the devices whose tensors it takes (``"cpu"``, ``"npu"``).
         dtypes: names of the dtypes it takes (``"float32"``); an operation with a tensor of another one stays eager.
         keep_eager: names of operators that stay eager although they are converted.
-        gives_views: torch can make views of what its kernels give and take. Then kernels do not copy the views that a
-            forward or backward graph gives, a transposed weight for the backward among them.
+        gives_views: torch can make views of the inputs and outputs of its kernels. Then kernels do not copy the views
+            that a forward or backward graph gives, a transposed weight for the backward among them.
         source_name: file name of generated source in the cache.
-        tolerances: by name of a dtype, what the precision check allows: relative to each element, and relative to the
-            largest magnitude of the tensor. Integers and booleans must be equal.
+        tolerances: by name of a dtype, the differences that the precision check allows: relative to each element, and
+            relative to the largest magnitude of the tensor. Integers and booleans must be equal.
     """
 
     name: str = ""
@@ -111,15 +112,16 @@ class Vendor:
     def __init__(self) -> None:
         self.declarations = Declarations()
 
-    # --- what a vendor fills in ---------------------------------------------------------------------------------------
+    # --- filled in by a vendor ----------------------------------------------------------------------------------------
 
     def setup(self) -> None:
         """Declare conversions, rewrites and decompositions; called once, before the first graph. May import torch."""
 
     def available(self) -> Answer:
-        """Return True if the vendor can be used here, else a ``patchcore.Skip`` with the reason and what to install.
+        """Return True if the vendor can be used here, else a ``patchcore.Skip`` with the reason and the remedy.
 
-        Called before :meth:`setup`, for listings too: it imports no torch, and remembers what takes long to find out.
+        Called before :meth:`setup`, for listings too: it imports no torch, and remembers answers that take long to
+        find.
         """
         return True
 
@@ -142,7 +144,7 @@ class Vendor:
         )
 
     def compile(self, source: Path) -> None:
-        """Compile ``source``; write what comes of it into the same folder, and nothing elsewhere.
+        """Compile ``source``; write the output into the same folder, and nothing elsewhere.
 
         Whatever is there afterwards is kept in the cache. By default nothing is done: the source is the kernel.
 
@@ -165,7 +167,7 @@ class Vendor:
         A vendor whose kernels write into memory they are given overrides this and takes ``output.empty()`` for each.
 
         Args:
-            kernel: what :meth:`load` returned.
+            kernel: the object that :meth:`load` returned.
             inputs: the subgraph's inputs in order, then the values of its symbols.
             outputs: shape, strides, dtype and device of each output in this call.
         """
@@ -180,18 +182,18 @@ class Vendor:
         return [self.to_tensor(array, spec) for array, spec in zip(results, outputs)]
 
     def to_array(self, tensor: torch.Tensor) -> Any:
-        """Return what kernels take for a tensor."""
+        """Return the form in which kernels take a tensor."""
         raise NotImplementedError(
             f"{type(self).__name__} has no to_array(tensor), which returns what kernels take, and no launch of its own"
         )
 
     def to_tensor(self, array: Any, spec: TensorSpec) -> torch.Tensor:
-        """Return the tensor for what a kernel returned; it must share no memory with inputs or other outputs."""
+        """Return the tensor for a result of a kernel; it must share no memory with inputs or other outputs."""
         raise NotImplementedError(
             f"{type(self).__name__} has no to_tensor(array, spec), which returns a tensor for what a kernel gave"
         )
 
-    # --- what the vendor and others declare ---------------------------------------------------------------------------
+    # --- declared by the vendor and others ----------------------------------------------------------------------------
 
     def conversion(
         self,
@@ -230,12 +232,12 @@ class Vendor:
     ) -> Callable[[Function], Function]:
         """Declare the decorated function to take the place of a pattern, in graphs that have been decomposed.
 
-        Both call operators of torch (``aten.mul.Tensor(x, aten.sigmoid.default(x))``) on the same parameters. What
-        takes the place is an operator that the vendor converts: of torch's, or its own, made by ``torch.library``.
+        Both call operators of torch (``aten.mul.Tensor(x, aten.sigmoid.default(x))``) on the same parameters. The
+        replacement is an operator that the vendor converts: of torch's, or its own, made by ``torch.library``.
 
         Args:
-            pattern: what is looked for.
-            when: takes what the parameters stand for, fake tensors or numbers, by position; returns whether the pattern
+            pattern: the operators to look for.
+            when: takes the values of the parameters, fake tensors or numbers, by position; returns whether the pattern
                 is replaced there. By default it is where all of them are tensors.
         """
 

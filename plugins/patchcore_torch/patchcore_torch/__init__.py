@@ -1,8 +1,8 @@
 """Support for torch that is no patch of a program. Importing this package imports no torch.
 
 ``training/`` counts training steps, profiles some of them and brakes; ``ranks/`` compares the ranks of a job;
-``torchscript.py`` has scripts call what is patched; ``tensors/`` runs and compares the calls of ``patchcore verify``;
-``support.py`` is the entry point.
+``torchscript.py`` lets scripts call patched functions; ``tensors/`` runs and compares the calls of ``patchcore
+verify``; ``support.py`` is the entry point.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Removes what the compilers of torch store about a function, because it is wrong while the function is patched.
+"""Removes the attributes that the compilers of torch store on a function, because they are wrong while it is patched.
 
 - dynamo stores the parameters of each function (torch 2.13, ``torch/_dynamo/variables/functions.py``,
   ``_spec_cache``), and has no guard on the code of methods: compiled calls would ignore a later patch.
@@ -31,11 +31,11 @@ _taken: weakref.WeakKeyDictionary[Any, list[tuple[dict[Any, Any], Any, Any]]] = 
 
 
 def mark(function: Any, original: Any, in_class: bool) -> Callable[[], None]:
-    """Remove what compilers have stored about ``function``; see the hook ``register_marks``.
+    """Remove the attributes that compilers have stored on ``function``; see the hook ``register_marks``.
 
     Args:
         function: a wrapper, or a function whose body is written.
-        original: what it stands for.
+        original: the function that it replaces.
         in_class: whether it is a method.
 
     Returns:

@@ -1,10 +1,10 @@
 """Patched functions of torch follow its protocol: arguments with ``__torch_function__`` get a call first.
 
-A function that takes part begins with ``if has_torch_function(...): return handle_torch_function(itself, ...)``
-(torch 2.13, ``torch/overrides.py``), and what it hands the call to calls it again, under the name that is patched. So a
-patch that came before this would run twice: under a mode (``torch.device``, ``set_default_device``), for a subclass
-(``DTensor``, ``FakeTensor``), while ``torch.fx`` traces. What is patched does the same first, with the function
-that callers know; the original then finds nothing left to hand over.
+A function that takes part begins with ``if has_torch_function(...): return handle_torch_function(itself, ...)`` (torch
+2.13, ``torch/overrides.py``), and the override that gets the call calls the function again, under the patched name. So
+a patch that came before this would run twice: under a mode (``torch.device``, ``set_default_device``), for a subclass
+(``DTensor``, ``FakeTensor``), while ``torch.fx`` traces. A patched function does the same first, with the function that
+callers know; the original then finds nothing left to hand over.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["handover", "takes_part"]
 
 
 def handover(original: Any) -> Optional[tuple[Callable[..., bool], Callable[..., Any]]]:
-    """Return what hands calls of ``original`` over, ``None`` where it takes no part in the protocol.
+    """Return the handover for calls of ``original``, ``None`` if it takes no part in the protocol.
 
     Args:
-        original: what is patched; one of torch, or written like one.
+        original: the patched function; one of torch, or written like one.
     """
     return _HANDOVER if takes_part(original) else None
 
@@ -76,7 +76,7 @@ def _hand_over(function: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _flat(*groups: Iterable[Any]) -> Iterator[Any]:
-    """Yield the arguments, and what is in those that are lists: ``torch.cat`` and ``torch.einsum`` take some."""
+    """Yield the arguments, and the items of those that are lists: ``torch.cat`` and ``torch.einsum`` take some."""
     for group in groups:
         for value in group:
             if type(value) in (list, tuple):

@@ -14,7 +14,7 @@ __all__ = ["probes"]
 
 
 class _Looking:
-    """A data set of one item: what the process that loads it is patched with."""
+    """A data set of one item: the patches of the process that loads it."""
 
     def __len__(self) -> int:
         return 1

@@ -97,18 +97,18 @@ def start_process(patcher: Patcher) -> None:
         complain_without_steps()
 
 
-# --- what torch compiles ----------------------------------------------------------------------------------------------
+# --- compilers of torch -----------------------------------------------------------------------------------------------
 
 
 @pc.hookimpl
 def register_marks() -> list[str]:
-    """Return what has TorchScript call patched functions through Python, and compilers forget what they know."""
+    """Return the marks with which TorchScript calls patched functions, and compilers drop their stored attributes."""
     return ["patchcore_torch.torchscript:mark", "patchcore_torch.compilers:mark"]
 
 
 @pc.hookimpl
 def register_handovers() -> list[str]:
-    """Return what has patched functions of torch follow its protocol, ``__torch_function__``."""
+    """Return the handover with which patched functions of torch follow its protocol, ``__torch_function__``."""
     return ["patchcore_torch.overrides:handover"]
 
 

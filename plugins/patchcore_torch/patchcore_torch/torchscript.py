@@ -33,7 +33,7 @@ def mark(function: Any, original: Any, in_class: bool) -> None:
 
     Args:
         function: a wrapper, dispatcher or counter.
-        original: what it stands for.
+        original: the function that it replaces.
         in_class: whether it is a method.
     """
     modifiers = getattr(sys.modules.get(_NEEDED), "FunctionModifiers", None)
@@ -64,10 +64,10 @@ def _mark_method(function: Any, original: Any, modifiers: Any) -> None:
 
 
 def _scriptable(made: list[Any]) -> Any:
-    """Return what TorchScript compiles in the place of a function.
+    """Return the function that TorchScript compiles in the place of another.
 
     Args:
-        made: the function, its original, and what was returned before, if anything.
+        made: the function, its original, and the earlier result for it, if any.
 
     Raises:
         RuntimeError: the types of ``original`` cannot be told; with the patches that it is from.

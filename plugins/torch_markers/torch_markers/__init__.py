@@ -1,7 +1,7 @@
 """Ranges (markers) that name modules, functions and arguments of torch in a profiler's view.
 
 After NVIDIA's PyProf, whose ranges these tell the same as: ``traceMarker`` (the lines of the program), ``mod``, ``op``,
-``args`` and ``strRepr``. The functions of torch stay what they are, so that what is compiled, scripted, pickled or
+``args`` and ``strRepr``. The functions of torch stay unchanged, so that code that is compiled, scripted, pickled or
 inspected is not changed. ``docs/markers.md`` is the guide.
 """
 

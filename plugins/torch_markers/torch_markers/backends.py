@@ -31,13 +31,13 @@ class Backend(Protocol):
     idle: Optional[Callable[[], bool]]
 
     def open(self, text: str) -> Any:
-        """Begin a range of this thread; return what :meth:`close` takes."""
+        """Begin a range of this thread; return the value for :meth:`close`."""
 
     def close(self, token: Any) -> None:
         """End a range of this thread, the one opened last."""
 
     def finish(self) -> None:
-        """Write what is not written; no range is opened after that."""
+        """Write the events that are not written; no range is opened after that."""
 
 
 def choose(name: str) -> str:
@@ -105,7 +105,7 @@ def _itt() -> Backend:
 
 
 class _RecordFunction:
-    """The profiler of torch (``torch.profiler``, and ``torch_npu.profiler``, which records what it does).
+    """The profiler of torch (``torch.profiler``, and ``torch_npu.profiler``, which records the same ranges).
 
     ``_RecordFunctionFast`` (torch 2.2 and later) costs a tenth of ``record_function``. Its ranges are the same but for
     their category, which is ``cpu_op`` instead of ``user_annotation`` in a chrome trace.

@@ -41,7 +41,7 @@ _WITHOUT = {
 
 
 def configure(options: argparse.Namespace) -> None:
-    """Keep what the command line says for :func:`configured_patches`, which is asked next."""
+    """Keep the options of the command line for :func:`configured_patches`, which is called next."""
     global _asked
     given = {name: getattr(options, _option(name)) for name in MarkerOptions.names()}
     given = {name: value for name, value in given.items() if value is not None}

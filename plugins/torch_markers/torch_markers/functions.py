@@ -33,7 +33,7 @@ _NoTorchFunction = private_torch.DisableTorchFunction
 
 
 class FunctionMarkers(TorchFunctionMode):
-    """Puts a range around each call, but for what torch.compile or torch.jit traces."""
+    """Puts a range around each call, except calls that torch.compile or torch.jit traces."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if kwargs is None:
@@ -46,7 +46,7 @@ class FunctionMarkers(TorchFunctionMode):
         naming = naming_of(function)
         if not naming.text or _is_tracing():
             return function(*args, **kwargs)
-        with _NoTorchFunction():  # other modes are not to see what is asked of the arguments
+        with _NoTorchFunction():  # other modes are not to see the queries of the arguments
             text = marking.text(naming, args, kwargs, sys._getframe(1))
         token = marking.open(text)
         try:

@@ -33,7 +33,7 @@ class Marking:
     """One application of markers; the :class:`torch_markers.Marker` in force.
 
     Args:
-        options: what is marked.
+        options: of the marking.
         backend: where ranges go.
     """
 
@@ -64,7 +64,7 @@ class Marking:
         """Return the text for a call. To be called where torch dispatches to no Python.
 
         Args:
-            naming: of what is called.
+            naming: of the called function.
             args, kwargs: its arguments.
             frame: in which it is called.
         """
@@ -81,7 +81,7 @@ active: Optional[Marking] = None
 
 
 def put_in_force(marking: Optional[Marking]) -> None:
-    """Mark with ``marking`` from now on, ``None`` for not at all; what was in force before ends."""
+    """Mark with ``marking`` from now on, ``None`` for not at all; the earlier marking ends."""
     global active
     ended, active = active, marking
     if ended is not None and ended is not marking:
@@ -90,7 +90,7 @@ def put_in_force(marking: Optional[Marking]) -> None:
 
 
 def run_backward(original: Any, *args: Any, **kwargs: Any) -> Any:
-    """Wrapper of what calls the engine: a range around each backward pass, and nothing left open after it."""
+    """Wrapper of the call of the engine: a range around each backward pass, and nothing left open after it."""
     marking = active
     if marking is None or not marking.backward or not marking.ready():
         return original(*args, **kwargs)

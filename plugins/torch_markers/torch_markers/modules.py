@@ -86,7 +86,7 @@ def before_forward(module: Any, args: Any) -> None:
                 text = f"{text},'traceMarker':[{lines[:-1]}]"
             text += "}"
         if marking.backward and parent is not None:
-            parent.claim(args)  # what made the arguments is not part of this call
+            parent.claim(args)  # the functions that made the arguments are not part of this call
     scope = Scope(marking, parent, text, known)
     scope.frame = frame
     scope.callers = lines
@@ -134,7 +134,7 @@ def _close(scope: Scope) -> None:
 
 
 def _learn(module: Any, parent: Optional[Scope]) -> _Module:
-    """Find out what a module is called in the model around it; the model itself is called by its class."""
+    """Return the name of a module in the model around it; the model itself is called by its class."""
     name = type(module).__name__
     if parent is None:
         for path, inner in module.named_modules():

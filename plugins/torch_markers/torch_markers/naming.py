@@ -15,7 +15,7 @@ from torch_markers.text import quote
 
 __all__ = ["Naming", "naming_of"]
 
-#: Functions of torch that only tell or set what the host knows of a tensor, and start nothing on a device.
+#: Functions of torch that only read or set properties of a tensor on the host, and start nothing on a device.
 _METADATA = frozenset(
     (
         *("dim", "ndimension", "size", "stride", "numel", "nelement", "element_size", "storage_offset", "data_ptr"),
@@ -28,7 +28,7 @@ _METADATA = frozenset(
 )
 #: Functions that are not for users: the switches of torch, and the ranges of its profiler.
 _INTERNAL = ("torch._C", "torch._ops.profiler")
-#: Where users find what is defined in other places.
+#: The public names of functions that are defined elsewhere.
 _PUBLIC = {
     **dict.fromkeys(("torch._tensor", "torch._tensor.Tensor"), "torch.Tensor"),
     **dict.fromkeys(("torch._VariableFunctionsClass", "torch.functional", "builtins"), "torch"),
@@ -40,7 +40,7 @@ _KEPT = 10_000
 
 
 class Naming(NamedTuple):
-    """How the text of a function's calls begins, and what its positional arguments are called.
+    """How the text of a function's calls begins, and the names of its positional arguments.
 
     Args:
         text: the beginning of an object, without a comma at its end; empty for a function that is not marked.

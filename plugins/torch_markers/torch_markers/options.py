@@ -20,7 +20,7 @@ MODULES, FUNCTIONS, ALL = LEVELS = ("modules", "functions", "all")
 VIEWS = ("module", "op", "site")
 ORDERS = ("self", "total", "count")
 
-#: The category of events of the backend ``trace``, whose arguments are what the range says.
+#: The category of events of the backend ``trace``, whose arguments have the text of the range.
 CATEGORY = "patchcore.marker"
 
 #: The environment variable of the backend; those of the other options append ``_`` and the option's name.

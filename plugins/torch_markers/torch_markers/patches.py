@@ -155,7 +155,7 @@ def _distributed_patch(*, wanted: bool) -> pc.Patch:
         [WrapIfThere(f"torch:distributed.distributed_c10d.{name}", markers.mark_call) for name in COLLECTIVES],
         summary="ranges around the collectives of torch.distributed",
         requires="torch>=2.4",
-        after=["transfer_to_npu"],  # which adapts some of them, by other names: a range has what is called
+        after=["transfer_to_npu"],  # which adapts some under other names: a range has the name that is called
         legacy_names=[markers.NAME],
         default=wanted,
     )

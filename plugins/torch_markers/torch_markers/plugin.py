@@ -29,7 +29,7 @@ def register_commands(subparsers: Any) -> None:
 
 @pc.hookimpl(optionalhook=True)
 def register_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--markers`` with what belongs to it."""
+    """Add ``--markers`` with its further options."""
     command.register_options(parser)
 
 

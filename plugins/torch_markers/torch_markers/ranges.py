@@ -1,8 +1,8 @@
-"""Markers: ranges that name, in the profiler's view, what a program is doing.
+"""Markers: ranges that name the operations of a program in the profiler's view.
 
-This module knows ranges by name. What makes them, and which functions are marked, patches know:
-plugins know: :func:`start` applies the patches that answer to the name ``markers``, of which ``torch-npu-patches`` has
-some, and one of them puts a :class:`Marker` in force. As long as none is, a :class:`range` does nothing.
+This module knows ranges by name. Patches decide which functions are marked, and by which backend: :func:`start` applies
+the patches that are called ``markers``, and one of them puts a :class:`Marker` in force. As long as none is in force, a
+:class:`range` does nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["NAME", "OPTIONS", "Marker", "mark_call", "parse", "range", "start", 
 #: The legacy name that all patches have that mark a library's functions.
 NAME = "markers"
 
-#: The patch whose options say what is marked, and by which backend.
+#: The patch whose options choose the marked functions and the backend.
 OPTIONS = "torch.markers"
 
 
@@ -36,10 +36,10 @@ class Marker(Protocol):
         """Return whether ranges are made now: not while a compiler traces the program, or nobody listens."""
 
     def open(self, text: str) -> Any:
-        """Begin a range; return what :meth:`close` takes.
+        """Begin a range; return the value for :meth:`close`.
 
         Args:
-            text: what it says, see :mod:`torch_markers.text`.
+            text: of the range, see :mod:`torch_markers.text`.
         """
 
     def close(self, token: Any) -> None:
@@ -53,7 +53,7 @@ class Marker(Protocol):
         """Return the text for a call.
 
         Args:
-            function: what is called.
+            function: the called function.
             args, kwargs: its arguments.
         """
 
@@ -68,7 +68,7 @@ def marker() -> Optional[Marker]:
 
 
 def use(new: Optional[Marker]) -> None:
-    """Put a marker in force, ``None`` for none; for the patch that makes it, which puts back what was there."""
+    """Put a marker in force, ``None`` for none; for the patch that makes it, which puts the earlier one back."""
     global _marker
     _marker = new
 
@@ -77,7 +77,7 @@ class range(ContextDecorator):
     """A range around a block or, as a decorator, each call of a function.
 
     Args:
-        name: what the block does; told as its ``op``.
+        name: of the operation; the ``op`` of the range.
         details: constants that say more: numbers, strings.
     """
 
@@ -106,7 +106,7 @@ def mark_call(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Wrapper, as :class:`patchcore.Wrap` takes it, that puts a range around each call.
 
     Args:
-        original: what is wrapped.
+        original: the wrapped function.
         args, kwargs: of the call.
     """
     active = _marker
@@ -137,7 +137,7 @@ def start(backend: str = "auto", **options: Any) -> Patcher:
     chosen = settings._replace(
         choices=(Choice(False, "*", "markers.start()", 0), Choice(True, NAME, "markers.start()", 1)),
         options={**settings.options, OPTIONS: {**settings.options.get(OPTIONS, {}), "backend": backend, **options}},
-        on_failure="ignore",  # what fails among these is raised below, and other plugins are none of our business
+        on_failure="ignore",  # a failure of these is raised below; those of other plugins do not matter here
     )
     patcher = Patcher.discover(settings=chosen.with_values(profiling=None, brake=None, report_dir=None))
     try:

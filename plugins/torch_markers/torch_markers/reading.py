@@ -34,7 +34,7 @@ def events(path: str, advance: Callable[[int], None] = lambda count: None) -> It
         advance: called with the number of bytes of the file that were read since it was called last.
 
     Raises:
-        TraceError: the file cannot be read, or what is in it is no chrome trace; with the place.
+        TraceError: the file cannot be read, or is no chrome trace; with the place.
     """
     try:
         with open(path, "rb") as raw:

@@ -45,7 +45,7 @@ class Recording:
         self._lock = threading.Lock()
         self._forget()
         at_end(self.finish)
-        # multiprocessing drops what was to be done at the end of its children once they are forked, then it tells them
+        # multiprocessing drops the finalizers of its children once they are forked, and then calls these functions
         multiprocessing.util.register_after_fork(self, _in_child)
         if hasattr(os, "register_at_fork"):
             reference = weakref.ref(self)
@@ -108,7 +108,7 @@ class Recording:
 
 
 def _in_child(recording: Optional[Recording]) -> None:
-    if recording is not None and not recording._finished:  # what the parent has is the parent's
+    if recording is not None and not recording._finished:  # the records of the parent are the parent's
         recording._lock = threading.Lock()
         recording._forget()
         at_end(recording.finish)
@@ -116,7 +116,7 @@ def _in_child(recording: Optional[Recording]) -> None:
 
 @lru_cache(maxsize=4096)
 def _rendered(text: str) -> str:
-    """The members of an event that tell what a range says: loops make the same ones again and again."""
+    """The members of an event with the text of a range: loops make the same ones again and again."""
     said = parse(text) or {"op": text}
     return f'"name":{json.dumps(label(said))},"args":{json.dumps(said)}'
 

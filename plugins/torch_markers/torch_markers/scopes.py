@@ -1,4 +1,4 @@
-"""Scopes: what the program is inside of, in the forward pass and, by the same tree, in the backward pass.
+"""Scopes: the calls around the present operation, in the forward pass and, by the same tree, in the backward pass.
 
 Each call of a module, and each call of a function, is a scope whose parent is the call of the module around it. Nodes
 of the autograd graph are told which scope made them; before the engine runs such a node, the ranges that the scope is
@@ -35,7 +35,7 @@ class Marking(Protocol):
     backward: bool
 
     def open(self, text: str) -> Any:
-        """Begin a range; return what :meth:`close` takes."""
+        """Begin a range; return the value for :meth:`close`."""
 
     def close(self, token: Any) -> None:
         """End a range."""
@@ -47,8 +47,8 @@ class Scope:
     Args:
         marking: makes its range.
         parent: the call of a module around it.
-        text: what its range says, empty for a call that has none.
-        call: of a module: what is known of that.
+        text: of its range, empty for a call that has none.
+        call: of a module: its facts.
     """
 
     __slots__ = ("call", "callers", "depth", "entered", "frame", "marking", "parent", "text", "token")
@@ -75,8 +75,8 @@ class Scope:
     def claim(self, result: Any) -> None:
         """Give this scope to the node that made ``result``, or the first tensors in it.
 
-        A node is told once: a function that returns its argument has not made it, and what a module returns was made by
-        a function in it. To be called where torch dispatches to no Python.
+        A node is told once: a function that returns its argument has not made it, and the result of a module was made
+        by a function in it. To be called where torch dispatches to no Python.
         """
         if isinstance(result, _Tensor):
             node = result.grad_fn

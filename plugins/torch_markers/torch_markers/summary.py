@@ -94,7 +94,7 @@ class Summary:
             self.ranges += 1
 
     def lines(self, view: str, order: str = "own") -> list[Line]:
-        """Return what took how long, longest first.
+        """Return the ranges with their times, the longest first.
 
         Args:
             view: one of :data:`torch_markers.options.VIEWS`.
@@ -110,7 +110,7 @@ class Summary:
 
 
 def _add(ranges: Iterable[_Range], index: int, sums: dict[tuple[str, bool], _Sum]) -> None:
-    """Add up the ranges of one thread, in the order of their starts; one without a name belongs to what is around."""
+    """Add up the ranges of one thread, in the order of their starts; one without a name belongs to that around it."""
     stack: list[tuple[float, tuple[str, bool]]] = []  # ends and names of the ranges around
     for start, end, keys, backward in ranges:
         name = keys[index]

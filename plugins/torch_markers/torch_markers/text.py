@@ -74,7 +74,7 @@ def describe(**details: Any) -> str:
     """Return the text of a range from its details; of a value that is no constant, its type is given.
 
     Args:
-        details: what the range says, by key.
+        details: of the range, by key.
     """
     parts = []
     for key, value in details.items():

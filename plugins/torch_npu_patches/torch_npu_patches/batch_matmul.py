@@ -18,7 +18,7 @@ _Matmul = Callable[..., Any]
 
 
 def make_matmul(original: _Matmul, device: str = "npu") -> _Matmul:
-    """Return a ``torch.matmul`` that hands what the kernel takes to the kernel; see :func:`make_method`."""
+    """Return a ``torch.matmul`` that uses the kernel for the arguments that it takes; see :func:`make_method`."""
     import torch
 
     tensor_type = torch.Tensor
@@ -38,7 +38,7 @@ def make_matmul(original: _Matmul, device: str = "npu") -> _Matmul:
 
 
 def make_method(original: _Matmul, device: str = "npu") -> _Matmul:
-    """Return a ``Tensor.matmul`` or ``Tensor.__matmul__`` that hands what the kernel takes to the kernel.
+    """Return a ``Tensor.matmul`` or ``Tensor.__matmul__`` that uses the kernel for the arguments that it takes.
 
     That is a multiplication of two tensors on ``device``, of the same rank from 4 to 7, whose batch dimensions are
     equal or 1: square matrices by matrices of one column, both float32 or both float16. Everything else goes to
@@ -65,7 +65,7 @@ def make_method(original: _Matmul, device: str = "npu") -> _Matmul:
 
 
 def _make_fits(device: str) -> Callable[[Any, Any], bool]:
-    """Return what tells whether the kernel takes two matrices, the second being a plain tensor of one column."""
+    """Return the test whether the kernel takes two matrices, the second being a plain tensor of one column."""
     import torch
 
     tensor_type, dtypes = torch.Tensor, (torch.float32, torch.float16)

@@ -1,4 +1,4 @@
-"""Random calls of what the numeric patches of this distribution replace, for ``patchcore verify``."""
+"""Random calls of the functions that the numeric patches of this distribution replace, for ``patchcore verify``."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Optional
 
 __all__ = ["advise_on_error", "advise_on_module"]
 
-#: Words of a message, and what to do. The last line of a run says why nothing moved to an NPU, so that is not here.
+#: Words of a message, and the advice. The last line of a run says why nothing moved to an NPU, so that is not here.
 _MESSAGES = {
     "without ATen_cuda library": "a device that is no literal in a call of a script (torch.jit.script), or in __new__ "
     'of a class derived from torch.Generator, stays "cuda": write x.to("cuda") in the script, "npu" in __new__',

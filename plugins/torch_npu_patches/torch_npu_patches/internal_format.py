@@ -51,7 +51,7 @@ class SetInternalFormat(SlotChange):
     """Allow or forbid the private formats.
 
     Args:
-        allow: whether they are allowed; what a user has set, and so looked at when it is applied.
+        allow: whether they are allowed; set by a user, so it is checked when the patch is applied.
     """
 
     allow: Any
@@ -83,7 +83,7 @@ def make_patch(options: Mapping[str, Any]) -> pc.Patch:
     """Return the patch.
 
     Args:
-        options: what a user has set for it: ``allow``, a bool, false by default.
+        options: of the patch, as a user has set them: ``allow``, a bool, false by default.
     """
     allow = options.get(ALLOW, False)
     return pc.Patch(

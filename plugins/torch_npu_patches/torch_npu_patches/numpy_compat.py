@@ -3,10 +3,11 @@
 - The aliases of builtin types (``np.float``): deprecated in NumPy 1.20 (release notes, "Using the aliases of builtin
   types like np.int is deprecated"), removed in 1.24. NumPy 2.0 brought ``np.bool`` and ``np.long`` back with other
   meanings.
-- Second names of what numpy still has (``np.float_``, ``np.Inf``, ``np.product``): removed in NumPy 2.0 (migration
+- Second names of objects that numpy still has (``np.float_``, ``np.Inf``, ``np.product``): removed in NumPy 2.0
+(migration
   guide, "Main namespace"), ``np.in1d`` and ``np.trapz`` in 2.4. mmdet3d calls ``np.in1d``.
 
-A name that exists stays what it is.
+A name that exists is unchanged.
 """
 
 from __future__ import annotations

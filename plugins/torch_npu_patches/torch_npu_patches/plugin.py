@@ -53,7 +53,7 @@ def register_patches(settings: pc.Settings) -> tuple[pc.Patch, ...]:
 
 @pc.hookimpl
 def advise(name: str, command: str) -> Optional[str]:
-    """Return what stands in for a module that is missing, and what to do about an error that has ended a program."""
+    """Return advice on a missing module that this plugin stands in for, and on an error that has ended a program."""
     if command == "error":
         return error_messages.advise_on_error(name)
     if command != "import":
@@ -80,7 +80,7 @@ def conclusions(plan: Plan) -> Iterator[str]:
 
 @pc.hookimpl
 def report_sections() -> Iterator[pc.Section]:
-    """List the lines that use CUDA, what ran in their place, and which names of torch.cuda have no counterpart."""
+    """List the lines that use CUDA, the calls in their place, and the names of torch.cuda without a counterpart."""
     late = transfer_to_npu.changed_too_late()
     if late is not None:
         yield pc.Section("visible devices", (late,), data=late)

@@ -2,7 +2,7 @@
 
 ``masked_select`` keeps the tensor for its backward pass, of which indexing keeps the shape alone. A program that writes
 to a tensor after it has selected from it (PGD of mmdet3d does) would fail in the backward pass, so that is done here,
-by what indexing keeps.
+by the dimensions that indexing keeps.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ torch_scatter (2.1.2, ``torch_scatter/scatter.py``) has no NPU code: its sums an
 maxima do not run. The kernels (distribution mx-driving 26.2; constraints: ``docs/api/context/scatter_*.md`` in the
 sources of the Driving SDK) take float32 and int32, count negative dimensions from the end of the *index*, and the one
 for maxima groups whole rows along dimension 0, without ``dim_size``. So every call is laid out as rows in groups, which
-all of them take, and what comes back is laid out as torch_scatter's callers expect it.
+all of them take, and the result is laid out as torch_scatter's callers expect it.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def scatter_sum(src: Any, index: Any, dim: int = -1, out: Any = None, dim_size: 
 def scatter_mean(src: Any, index: Any, dim: int = -1, out: Any = None, dim_size: Any = None) -> Any:
     """Replace ``torch_scatter.scatter_mean``: the mean of each group, 0 for an empty one.
 
-    Arguments and what is raised: see :func:`scatter_sum`. As in torch_scatter, what ``out`` holds is added to the sum,
+    Arguments and exceptions: see :func:`scatter_sum`. As in torch_scatter, the values in ``out`` are added to the sum,
     and not counted.
     """
     from mx_driving import scatter_mean as kernel
@@ -150,7 +150,7 @@ def scatter_mean(src: Any, index: Any, dim: int = -1, out: Any = None, dim_size:
 def scatter_max(src: Any, index: Any, dim: int = -1, out: Any = None, dim_size: Any = None) -> tuple[Any, Any]:
     """Replace ``torch_scatter.scatter_max``: the greatest element of each group, and where it is along ``dim``.
 
-    Arguments and what is raised: see :func:`scatter_sum`; ``out`` is compared with as one element more.
+    Arguments and exceptions: see :func:`scatter_sum`; ``out`` is compared with as one element more.
 
     Returns:
         The values, 0 for an empty group; and their positions (int64), ``src.shape[dim]`` for an empty group and for one

@@ -1,8 +1,8 @@
-"""Functions of torch that patches wrap, and what torch.compile has to know of them.
+"""Functions of torch that patches wrap, and marks on them for torch.compile.
 
 torch.compile knows torch's functions by tables (``torch._dynamo.trace_rules``, torch 2.13) that it fills at its first
-use with what is in torch at that time, and keeps. With wrappers in them it would not know the functions inside, neither
-while they are called nor after the wrappers are gone.
+use with the functions that torch has at that time, and keeps. With wrappers in them it would not know the functions
+inside, neither while they are called nor after the wrappers are gone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ORIGINAL = "_torch_npu_patches_original"
 
 
 def mark_wrapper(wrapper: Any, original: Any) -> None:
-    """Note on a function what it calls in the end.
+    """Note on a function the one that it calls in the end.
 
     Args:
         wrapper: of a function of torch.
@@ -27,7 +27,7 @@ def mark_wrapper(wrapper: Any, original: Any) -> None:
 
 
 def innermost(value: Any) -> Any:
-    """Return what a marked wrapper, around others perhaps, calls in the end; ``value`` itself if it is none."""
+    """Return the function that a marked wrapper, perhaps around others, calls in the end; other values unchanged."""
     while _ORIGINAL in getattr(value, "__dict__", ()):
         value = vars(value)[_ORIGINAL]
     return value

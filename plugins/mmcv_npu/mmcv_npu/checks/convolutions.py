@@ -33,7 +33,7 @@ def draw(rng: random.Random, size: pc.Size, kernel: int, out_channels: int) -> C
     """Draw a convolution that the kernels take; samples lie inside and outside the image.
 
     Args:
-        rng: what to draw from.
+        rng: the generator to draw from.
         size: of the image.
         kernel: height and width of the convolution's kernel.
         out_channels: a multiple of 4.

@@ -40,7 +40,7 @@ def trained(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
             log_buffer=LogBuffer(),
             logger=logging.getLogger(__name__),
             max_iters=ITERATIONS,
-            _max_iters=ITERATIONS,  # what Hook.is_last_iter reads
+            _max_iters=ITERATIONS,  # Hook.is_last_iter reads it
         )
         for runner.iter in range(ITERATIONS):
             loss = sum((parameter**2).sum() for parameter in model.parameters())

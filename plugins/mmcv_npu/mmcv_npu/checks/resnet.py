@@ -1,8 +1,8 @@
 """Random residual blocks and backbones of mmdet.
 
 Nothing is near the kink of a ReLU, so that rounding does not decide which gradients pass: normalization puts the
-result of a block's convolutions around 1, and what is added to it around -3 or 3. Blocks are not in training, where a
-normalization takes the mean away, and with it the gradient of what shifts all by as much: nothing but rounding is left.
+result of a block's convolutions around 1, and the summand around -3 or 3. Blocks are not in training, where a
+normalization takes the mean away, and with it the gradient of a constant shift: nothing but rounding is left.
 """
 
 from __future__ import annotations

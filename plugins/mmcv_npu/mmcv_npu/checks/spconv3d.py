@@ -48,7 +48,7 @@ class OnGrid(nn.Module):
         return self.layers(SparseConvTensor(features, indices, list(self.shape), self.batch_size)).dense()
 
     def densely(self, features: Tensor, indices: Tensor) -> Tensor:
-        """Return what :meth:`forward` does, by dense convolutions. Arguments: see there."""
+        """Return the result of :meth:`forward`, by dense convolutions. Arguments: see there."""
         sites = (self.batch_size, self.shape, indices)
         grid = _on_grid(features, *sites)
         occupied = first = _on_grid(torch.ones_like(features[:, :1]), *sites)

@@ -20,7 +20,7 @@ def info_text(selection: Selection, outcomes: Mapping[int, Outcome], *, diff: bo
     Args:
         selection: of the patcher.
         outcomes: the status of patches, by their ``id``; empty before they are applied.
-        diff: show also what the replacements change, where source is known.
+        diff: also show the changes that the replacements make, where source is known.
     """
     by_module: dict[str, list[BasePatch]] = {}
     for patch, _ in selection.patches():

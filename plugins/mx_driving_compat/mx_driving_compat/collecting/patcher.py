@@ -43,7 +43,7 @@ class _ReplaceWith:
 
     @staticmethod
     def module(base: Optional[str] = None, **exports: Any) -> Replacement:
-        """Return what to replace a module with: another module, given names, or both.
+        """Return the replacement of a module: another module, given names, or both.
 
         Args:
             base: dotted name of the other module.
@@ -94,7 +94,7 @@ class Patcher(TrainingRequests):
 
         Args:
             items: subclasses of ``Patch``, or patches.
-            options: what the classes' ``patches(options)`` get.
+            options: passed to ``patches(options)`` of the classes.
 
         Raises:
             TypeError: something else is among them.
@@ -124,7 +124,7 @@ class Patcher(TrainingRequests):
     def skip_import(self, *module_paths: str) -> Patcher:
         """Make modules importable that are not installed, from now on; return the patcher.
 
-        Using what is imported from them raises :class:`patchcore.StubError`. Installed modules are never hidden.
+        Using a name that is imported from them raises :class:`patchcore.StubError`. Installed modules are never hidden.
 
         Args:
             module_paths: dotted names.
@@ -167,7 +167,7 @@ class Patcher(TrainingRequests):
             module_path: dotted name of the module that is replaced.
             replacement: dotted name of the other module, or ``replace_with.module(...)``.
             base_module: the same, by its name.
-            exports: names, and what they are; they go before those of the other module.
+            exports: names with their objects; they win over those of the other module.
             attrs: the same, as keywords.
 
         Raises:
@@ -217,9 +217,9 @@ class Patcher(TrainingRequests):
     def apply(self, allow_internal_format: Optional[bool] = None) -> Patcher:
         """Apply the patches, in the order in which they were added; return the patcher.
 
-        What does not fit is skipped, what fails is undone by itself, and a summary says so. Patches of the migration
-        import the libraries that they are for, where those are installed and ``precheck`` agrees; predefined patches
-        are applied when their library is imported.
+        A patch that does not fit is skipped, one that fails is undone alone, and a summary lists both. Patches of the
+        migration import the libraries that they are for, where those are installed and ``precheck`` agrees; predefined
+        patches are applied when their library is imported.
 
         Args:
             allow_internal_format: see the method of this name.

@@ -41,8 +41,8 @@ class Replacement(NamedTuple):
 
         Args:
             name: of the module that is replaced, for messages.
-            replacement, base: what it is replaced with.
-            exports, attrs: names, and what they are.
+            replacement, base: the modules that it is replaced with.
+            exports, attrs: names with their objects.
 
         Raises:
             ValueError: two of them say different things.
@@ -113,7 +113,7 @@ class ImportControl:
         """Replace module ``name``; packages around it that do not exist become stubs.
 
         Raises:
-            Exception: what importing the other module raises, where names are exported besides.
+            Exception: from the import of the other module, if names are exported in addition.
         """
         self.calls.append(("replace", (name, replacement)))
         base, exports = replacement.base, dict(replacement.exports)

@@ -1,4 +1,4 @@
-"""``with_imports``: a decorator that imports what a function uses at its first call."""
+"""``with_imports``: a decorator that imports the names of a function at its first call."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PLAIN = (
 def with_imports(
     *import_specs: Spec, apply_decorators: Optional[Iterable[tuple[str, Mapping[str, Any]]]] = None
 ) -> Callable[[Any], Any]:
-    """Return a decorator that imports what a function uses when the function is called for the first time.
+    """Return a decorator that imports the names which a function uses when it is called for the first time.
 
     ::
 
@@ -54,11 +54,11 @@ def with_imports(
 
     The imported names are added to the function's module where that has none of the name, as an ``import`` at its top
     would have done. Where a name that the function uses means something else in its module, or in Python itself
-    (``sum``), the function gets a copy of the module's names instead, made at the first call; what it then writes to a
-    ``global`` stays in the copy, and a warning says so.
+    (``sum``), the function gets a copy of the module's names instead, made at the first call; a value that it then
+    writes to a ``global`` stays in the copy, and a warning says so.
 
-    What cannot be imported is warned about at the first call if the function uses it and its module does not have it
-    either; the function is called all the same, without a decorator that is not there.
+    A name that cannot be imported is warned about at the first call if the function uses it and its module does not
+    have it either; the function is called all the same, without a decorator that is not there.
 
     Functions, methods, ``staticmethod`` and ``classmethod`` objects can be decorated, also several times. Other
     decorators of the function belong above this one.
@@ -115,7 +115,7 @@ def _parts(spec: Spec) -> tuple[str, ...]:
     return parts
 
 
-#: A decorator as the migration has written it, and what returns it from the names that are imported.
+#: A decorator as the migration has written it, and the function that returns it from the imported names.
 _Decorator = tuple[Any, Callable[[Any], Any]]
 
 
@@ -166,7 +166,7 @@ class _Recipe:
     """Gives a function the names that it uses.
 
     Args:
-        function: what was decorated: a function, or what another decorator has made of one.
+        function: the decorated function, or the result of another decorator.
         imports: modules and names to import.
         decorators: the innermost first.
     """

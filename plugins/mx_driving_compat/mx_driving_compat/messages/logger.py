@@ -55,7 +55,7 @@ class EventPolicy(NamedTuple):
     """An action as its mode and its level.
 
     Args:
-        mode: what to do.
+        mode: the action on failures.
         level: where it is to log, at which level of :mod:`logging`.
     """
 
@@ -144,7 +144,7 @@ class PatcherLogger:
         show_failed: Optional[bool] = None,
         show_import_events: Optional[bool] = None,
     ) -> PatcherLogger:
-        """Set what the summary shows; ``None`` leaves a setting as it is. See :class:`SummaryConfig`."""
+        """Set the content of the summary; ``None`` leaves a setting as it is. See :class:`SummaryConfig`."""
         given = (enabled, level, show_applied, show_skipped, show_failed, show_import_events)
         pairs = zip(self._summary, given)
         self._summary = SummaryConfig._make(before if value is None else value for before, value in pairs)

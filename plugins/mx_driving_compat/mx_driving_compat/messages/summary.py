@@ -20,7 +20,7 @@ class PatchInfo(NamedTuple):
     """One line of the summary.
 
     Args:
-        target: what is patched, ``"mmcv.ops.msda.forward"``.
+        target: of the patch, ``"mmcv.ops.msda.forward"``.
         package: the section it stands in, ``"mmcv"``.
         patch_name: the patch it belongs to.
         reason: why it was skipped or failed, or a remark on how it was applied.

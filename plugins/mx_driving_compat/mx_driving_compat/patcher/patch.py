@@ -1,4 +1,4 @@
-"""The kinds of patches, and what their functions use."""
+"""The kinds of patches, and the names that their functions use."""
 
 from mx_driving_compat.imports.with_imports import with_imports
 from mx_driving_compat.messages.logger import patcher_logger

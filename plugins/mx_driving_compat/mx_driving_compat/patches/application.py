@@ -95,7 +95,7 @@ class Run:
     def apply(self) -> list[tuple[Any, Outcome]]:
         """Apply the units; return each patch of the API with its outcome.
 
-        What a patch applies by hand meanwhile belongs to this run.
+        A patch that is applied by hand meanwhile belongs to this run.
 
         Raises:
             PatchcoreError: the plan itself is impossible.
@@ -118,7 +118,7 @@ class Run:
         self._patcher.revert()
 
     def records(self) -> tuple[PatchRecord, ...]:
-        """Return patchcore's records of the units, with the statuses of the API: what does not fit is skipped."""
+        """Return patchcore's records of the units, with the statuses of the API: one that does not fit is skipped."""
         return tuple(map(self._record, self._patcher.report().patches))
 
     def outcomes(self) -> Iterator[tuple[Any, Outcome]]:
@@ -270,8 +270,8 @@ class Ordered(Patch):
 def _in_order(units: Iterable[Unit]) -> tuple[list[Unit], list[Unit]]:
     """Return the units with distinct names, and with the order of the migration's own patches declared.
 
-    Among themselves, patches of plugins keep the order that they declare. One of them that does what an earlier one
-    does is left out, and returned in the second list.
+    Among themselves, patches of plugins keep the order that they declare. One of them that makes the same changes as an
+    earlier one does is left out, and returned in the second list.
     """
     named: list[Unit] = []
     repeated: list[Unit] = []
@@ -353,7 +353,7 @@ class _Failures:
 
 
 class _Extensions:
-    """A plugin of all runs: what patches of the API need to be written."""
+    """A plugin of all runs: brings the writers for patches of the API."""
 
     @hookimpl
     def registry_tables(self) -> Sequence[str]:

@@ -21,14 +21,14 @@ class AtomicPatch(SinglePatch):
     """Replaces one attribute, or wraps it.
 
     Args:
-        target: dotted path of what is replaced, ``"mmcv.ops.deform_conv.deform_conv2d"``.
+        target: dotted path of the replaced object, ``"mmcv.ops.deform_conv.deform_conv2d"``.
         replacement: the object, or the dotted path of one that is imported when the patch is applied.
         aliases: further paths that get the same; names bound to the target by value are found without.
         precheck: called when it is the patch's turn; false skips it. It may take ``target``, ``replacement``,
             ``replacement_wrapper``, ``target_wrapper`` and ``aliases`` by these names, or nothing.
         runtime_check: called with the arguments of each call; where it is false or raises, the original is called.
-        replacement_wrapper: called with the replacement, returns what is put in its place.
-        target_wrapper: called with the original, returns what is put in its place; without ``replacement`` only.
+        replacement_wrapper: called with the replacement, returns the object to write.
+        target_wrapper: called with the original, returns the object to write; without ``replacement`` only.
 
     Raises:
         ValueError: neither a replacement nor a wrapper of the target is given.

@@ -106,7 +106,7 @@ class SinglePatch(BasePatch):
         return result_of(self, outcome)
 
     def revert(self) -> None:
-        """Restore what :meth:`apply` has changed. Not in mx_driving.patcher."""
+        """Undo the changes of :meth:`apply`. Not in mx_driving.patcher."""
         if self._run is not None:
             self._run.revert()
         self._run, self.is_applied = None, False

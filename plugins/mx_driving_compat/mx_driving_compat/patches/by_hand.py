@@ -15,7 +15,7 @@ __all__ = ["LegacyPatch", "LegacyPatchWrapper", "WrappedPatch"]
 
 
 class LegacyPatch(SinglePatch):
-    """Runs a function that patches by hand, ``func(module, options)``; finds out what it changes, and can revert it.
+    """Runs a function that patches by hand, ``func(module, options)``; finds its changes, and can revert them.
 
     Args:
         func: the function. ``AttributeError`` means that it does not fit, anything else that it fails.

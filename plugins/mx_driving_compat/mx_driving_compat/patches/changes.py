@@ -57,11 +57,11 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
     """The change of an ``AtomicPatch``: replaces the target, or wraps it.
 
     Args:
-        target: what is replaced or wrapped.
+        target: the place that is replaced or wrapped.
         given: a tuple of the object, or of the dotted path of one that is imported when the patch is applied; or of
             ``None``.
-        target_wrapper: called with the original where there is no replacement; returns what takes its place.
-        replacement_wrapper: called with the replacement, returns what takes its place.
+        target_wrapper: called with the original where there is no replacement; returns the object to write.
+        replacement_wrapper: called with the replacement, returns the object to write.
         runtime_check: predicate over the arguments of each call that chooses the replacement; where it raises, the
             original is called.
         seen: gets the original.
@@ -93,7 +93,7 @@ class SetAttribute(_FoundWhenWritten, SlotChange):
         )
 
     def _key(self) -> tuple[Any, ...]:
-        return Declaration._key(self.evolve(seen=None))  # it does not decide what is written
+        return Declaration._key(self.evolve(seen=None))  # it does not change the written object
 
     @property
     def replacement(self) -> Any:
@@ -198,7 +198,7 @@ class RegisterProduct(_FoundWhenWritten, Register):
         make: returns the class.
         name: under which it is registered.
         force: replace an entry of that name.
-        source: the class or what makes it, for reports.
+        source: the class, or its factory, for reports.
     """
 
     make: Callable[[], Any]
@@ -210,7 +210,7 @@ class RegisterProduct(_FoundWhenWritten, Register):
         self.__dict__.update(make=make)
 
     def _key(self) -> tuple[Any, ...]:
-        return Declaration._key(self.evolve(make=None))  # source identifies what the factory makes
+        return Declaration._key(self.evolve(make=None))  # source identifies the product of the factory
 
     def build(self, below: Any, slot: Slot) -> Any:
         if isinstance(slot, Missing):

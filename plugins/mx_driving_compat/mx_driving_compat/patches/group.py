@@ -34,7 +34,8 @@ class Patch(BasePatch, metaclass=_PatchMeta):
 
     #: Its name in ``disable`` and in messages; by default the name of the class.
     name: str = None  # type: ignore[assignment]  # __init_subclass__ sets it
-    #: Whether to apply it before the ``patches()`` of other classes are called: these may import what it repairs.
+    #: Whether to apply it before the ``patches()`` of other classes are called: these may import the library that it
+    #: repairs.
     apply_before_collect = False
     #: Names of patches that cannot be applied together with it.
     conflicts_with: Sequence[str] = ()
@@ -50,7 +51,7 @@ class Patch(BasePatch, metaclass=_PatchMeta):
         """Return the patches; called when they are applied.
 
         Args:
-            options: what was given to ``add(..., options=...)``.
+            options: from ``add(..., options=...)``.
         """
 
     @classmethod

@@ -1,6 +1,6 @@
 """Finds the packages that a function will change when it patches by hand, by reading its code.
 
-A function that was registered for mmcv, and imports mmdet and sets something there, changes mmdet. What it does to
+A function that was registered for mmcv, and imports mmdet and sets something there, changes mmdet. Its changes of
 packages named here can be reverted; see :class:`patchcore.Call`.
 """
 

@@ -104,10 +104,10 @@ class Libraries:
         self.is_there: Callable[[str], bool] = functools.cache(is_there)
         self.is_stub: Callable[[str], bool] = functools.cache(is_stub)
         self.is_module: Callable[[str], bool] = functools.cache(find_module)
-        self._owners: dict[str, Target] = {}  # what a path names before its last dot, as the target of something in it
+        self._owners: dict[str, Target] = {}  # the part of a path before its last dot, as the target of something in it
 
     def target_of(self, path: str) -> Target:
-        """Return what :func:`target_of` does; many paths differ in the last name only."""
+        """Return the same as :func:`target_of`, faster: many paths differ in the last name only."""
         owner, _, name = path.rpartition(".")
         if not (name.isascii() and name.isidentifier()):
             return target_of(path, self.is_module)
@@ -163,7 +163,7 @@ def locate(target: Target, module: Any) -> Slot:
         module: the module of the target, executed.
 
     Raises:
-        TargetError: what is there cannot be changed.
+        TargetError: the object there cannot be changed.
     """
     if len(target.path) == 1 and type(module) is ModuleType:
         return slot_of(module, target.path[0], str(target))  # most targets

@@ -23,15 +23,15 @@ class RegistryPatch(SinglePatch):
 
     Args:
         registry: dotted path of the registry, ``"mmengine.registry.MODELS"``.
-        module_cls: what is registered.
+        module_cls: the class to register.
         name: under which it is; its own by default.
         force: replace an entry of that name.
         precheck: called when it is the patch's turn; false skips it. It may take ``registry``, ``module_cls``,
             ``name``, ``force`` and ``module_factory`` by these names, or nothing.
-        module_factory: instead of ``module_cls``: called when the patch is applied, returns what is registered.
+        module_factory: instead of ``module_cls``: called when the patch is applied, returns the class to register.
 
     Raises:
-        ValueError: there is nothing to register, or no name for what the factory makes.
+        ValueError: there is nothing to register, or no name for the product of the factory.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class RegistryPatch(SinglePatch):
         """Import the modules that fill the registry: the library cannot register a class whose name is taken.
 
         Returns:
-            why the patch is skipped: what has the registry's path is none.
+            why the patch is skipped: the object at the registry's path is no registry.
         """
         filled_by = _FILLED_BY.get(self.registry.partition(".")[0])
         if filled_by is not None:

@@ -45,7 +45,7 @@ class PluginChange(BasePatch):
 
     @property
     def target(self) -> str:
-        """The dotted path of what it changes."""
+        """The dotted path of its target."""
         return self.name
 
     @property

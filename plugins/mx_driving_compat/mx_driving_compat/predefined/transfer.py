@@ -62,7 +62,7 @@ class OnImportOfTorch(Change):
     """Applies a transfer when torch has been imported.
 
     Args:
-        transfer: what is applied.
+        transfer: the patches that are applied.
     """
 
     transfer: Transfer

@@ -1,4 +1,4 @@
-"""The records that a ``patch.py`` is read into: declarations of a plugin, and remarks on what is left to do."""
+"""The records that a ``patch.py`` is read into: declarations of a plugin, and remarks on the work that is left."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Remark(NamedTuple):
     Args:
         line: number of the line.
         what: the code in question.
-        advice: what to do about it.
+        advice: the remedy.
     """
 
     line: int
@@ -113,10 +113,10 @@ class Migration(NamedTuple):
         patches: the plugin's, in the order in which they apply.
         provided: patches that other plugins have.
         settings: lines for ``[tool.patchcore]``.
-        functions: names of ``functions.py``, and what of ``replacements.py`` each is.
-        left: what is left to do by hand, by line.
+        functions: names of ``functions.py``, each with its object of ``replacements.py``.
+        left: the work that is left to do by hand, by line.
         notes: remarks, by line.
-        distributions: what the plugin depends on besides patchcore.
+        distributions: the dependencies of the plugin besides patchcore.
         replacements: text of ``replacements.py``.
     """
 

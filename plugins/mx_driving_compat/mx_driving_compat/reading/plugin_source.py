@@ -1,4 +1,4 @@
-"""Reads a ``patch.py`` for ``patchcore new --from``: the files of the plugin, and what the command prints."""
+"""Reads a ``patch.py`` for ``patchcore new --from``: the files of the plugin, and the output of the command."""
 
 from __future__ import annotations
 

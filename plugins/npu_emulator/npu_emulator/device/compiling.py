@@ -1,8 +1,8 @@
-"""``torch.compile`` on the emulated device: what torch's compilers are told once they are imported.
+"""``torch.compile`` on the emulated device: prepares torch's compilers as soon as they are imported.
 
-The front end and the back ends that run what they are given (``"eager"``, ``"aot_eager"``) work as on any device. Code
+The front end and the back ends that run the graph as it is (``"eager"``, ``"aot_eager"``) work as on any device. Code
 is generated for no NPU here, so ``torch.compile`` with its default back end runs ``"aot_eager"`` for graphs with NPU
-tensors, and counts them for the report. What calls inductor by itself (``torch._inductor.compile``) gets a
+tensors, and counts them for the report. Code that calls inductor directly (``torch._inductor.compile``) gets a
 :class:`npu_emulator.errors.NotEmulated`.
 """
 
@@ -22,7 +22,7 @@ from npu_emulator.notifying_loader import NotifyingFinder
 
 __all__ = ["graphs_without_inductor", "register"]
 
-#: How many graphs ran by aot_eager, by what the program wanted of inductor for them.
+#: How many graphs ran by aot_eager, by the feature of inductor that the program asked for.
 graphs_without_inductor: Counter[str] = Counter()
 
 #: Module of torch -> module of ours that registers the device with it.

@@ -84,7 +84,7 @@ def _collectives() -> list[private_torch.OpOverload]:
 
 
 def _make_gloo(options: Any, process_group_options: Any) -> dist.ProcessGroupGloo:
-    """Make the back end of a process group; options of HCCL tune what is not there.
+    """Make the back end of a process group; options of HCCL have no effect, because they tune hardware.
 
     Args:
         options: a ``torch._C._distributed_c10d._DistributedBackendOptions``.
@@ -148,7 +148,7 @@ class _Collectives:
         held = _Held()
         self._held = [other for other in self._held if other() is not None]
         self._held.append(weakref.ref(held))
-        private_torch.stash_obj_in_tls(_IN_THREAD, held)  # a work of gloo keeps what its thread has there
+        private_torch.stash_obj_in_tls(_IN_THREAD, held)  # a work of gloo keeps the values of its thread
         try:
             yield
         finally:

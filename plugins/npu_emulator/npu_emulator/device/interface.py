@@ -67,10 +67,10 @@ class Core(Protocol):
         """Return a tensor on ``npu:index`` with the memory, strides and dtype of a CPU tensor."""
 
     def memory(self, index: int) -> Memory:
-        """Return what is known of the memory of a device."""
+        """Return the figures of the memory of a device."""
 
     def reset_peak_memory(self, index: int) -> None:
-        """Let the peak be what is allocated now."""
+        """Set the peak to the memory that is allocated now."""
 
     def default_generator(self, index: int) -> Generator:
         """Return the generator of a device."""

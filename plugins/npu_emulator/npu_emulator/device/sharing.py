@@ -17,7 +17,7 @@ __all__ = ["register"]
 
 
 def register() -> None:
-    """Replace what ``multiprocessing`` calls to pickle tensors and storages, as torch_npu does. Once per process."""
+    """Replace how ``multiprocessing`` pickles tensors and storages, as torch_npu does. Once per process."""
     reductions.reduce_tensor = _refusing(reductions.reduce_tensor, "a tensor")
     reductions.reduce_storage = _refusing(reductions.reduce_storage, "a storage")
     reductions.init_reductions()

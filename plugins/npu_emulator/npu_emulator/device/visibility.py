@@ -14,7 +14,7 @@ VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
 def visible_devices(devices: int, environ: Mapping[str, str] = os.environ) -> int:
     """Return how many devices this process sees.
 
-    The rules are those of torch_npu's ``device_count`` (2.6): only what stands before the first character that is
+    The rules are those of torch_npu's ``device_count`` (2.6): only the text before the first character that is
     neither digit nor comma is read, the numbers have to ascend, and the first one out of range ends the list.
 
     Args:

@@ -67,7 +67,7 @@ def ms_deform_attn_backward(
 
 
 def _require_support(value: Tensor, attention_weights: Tensor) -> None:
-    """Raise what ``check_support`` of mmcv 2.2.0 raises (``ms_deform_attn_npu.cpp``)."""
+    """Raise the errors that ``check_support`` of mmcv 2.2.0 raises (``ms_deform_attn_npu.cpp``)."""
     heads, channels = value.shape[2:]
     _require_range("num_heads", heads, 4, 8)
     _require_range("embed_dims", channels, 32, 256)

@@ -74,12 +74,12 @@ PATCHES = {
 #: Patches of mmdet3d-npu-patches that replace mmdet3d's own callers of the operators, by the patch for those of mmcv.
 PATCHES_OF_MMDET3D = {"mmcv.voxelization": "mmdet3d.voxelization"}
 
-#: Kernels of mx_driving that compute what an operator does, and that no patch calls yet, by the operators' names.
+#: Kernels of mx_driving that compute the same as an operator, and that no patch calls yet, by the operators' names.
 KERNELS = {"dynamic_point_to_voxel_": "mx_driving.npu_dynamic_scatter"}
 
 
 def build_of(version: str) -> Build:
-    """Return what a build of a release has: that of the newest release in the table which is not newer.
+    """Return the operators that a build of a release has, from the table: those of the latest release up to this one.
 
     Args:
         version: of mmcv, ``2.1.0``. An older one than the table has is a build without kernels.

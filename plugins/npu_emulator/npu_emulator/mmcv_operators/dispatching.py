@@ -1,4 +1,4 @@
-"""Decides, call by call, what an operator of ``mmcv._ext`` does with the tensors it gets."""
+"""Decides, call by call, which code of an operator of ``mmcv._ext`` computes its tensors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ _WRITTEN_HERE: dict[str, Operator] = {
     "three_interpolate_backward": points.three_interpolate_backward,
     "three_interpolate_forward": points.three_interpolate_forward,
 }
-#: Operators whose kernel for NPUs differs from mmcv's CPU kernel in what it takes; called with that kernel first.
+#: Operators whose kernel for NPUs differs from mmcv's CPU kernel in the arguments that it takes; called with that
+#: kernel first.
 _ADAPTED: dict[str, Operator] = {
     "box_iou_rotated": boxes.box_iou_rotated,
     "nms_rotated": boxes.nms_rotated,
@@ -58,7 +59,7 @@ def emulate(name: str, operator: Operator, build: Build) -> Operator:
     Args:
         name: in ``mmcv._ext``.
         operator: mmcv's, which gets calls without NPU tensors as they are.
-        build: what a real build of this mmcv has.
+        build: the operators that a real build of this mmcv has.
     """
     if name in _WRITTEN_HERE:
         kernel = _WRITTEN_HERE[name]

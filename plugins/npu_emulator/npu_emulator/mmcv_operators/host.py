@@ -16,14 +16,14 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 def call_on_host(kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a kernel with the host memory of NPU tensors; what it writes to its arguments is in the tensors after it.
+    """Call a kernel with the host memory of NPU tensors; the tensors have the values that it writes to its arguments.
 
     Args:
         kernel: takes contiguous CPU tensors, and 32 bits where the tensors have 16.
         args, kwargs: the arguments of the call, some of them NPU tensors.
 
     Returns:
-        What the kernel returns, a tensor of it on the NPU, and in 16 bits if it is floating and the arguments were.
+        The result of the kernel, a tensor of it on the NPU, and in 16 bits if it is floating and the arguments were.
     """
     loan = _Loan()
     with torch.no_grad():
@@ -63,7 +63,7 @@ class _Loan:
                 alias.copy_(result)
 
     def take_back(self, result: Any) -> Any:
-        """Return what the kernel returned, on the NPU."""
+        """Return the result of a kernel on the NPU."""
         if not isinstance(result, Tensor):
             return result
         if self._half is not None and result.is_floating_point():

@@ -80,7 +80,7 @@ def stack_ball_query_forward(
     max_radius: float,
     nsample: int,
 ) -> None:
-    """Do what a ball query does for images with different numbers of points, whose points follow each other.
+    """Make a ball query for images with different numbers of points, whose points follow each other.
 
     Args:
         new_xyz_tensor: (centres of all images, 3).

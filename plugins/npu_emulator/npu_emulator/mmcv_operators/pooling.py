@@ -143,7 +143,7 @@ def _deformed(
     sampling_ratio: int,
     gamma: float,
 ) -> Tensor:
-    """Return what :func:`deform_roi_pool_forward` writes, differentiable in input and offset."""
+    """Return the output of :func:`deform_roi_pool_forward`, differentiable in input and offset."""
     pooled = [input.new_zeros(0, *bins, input.shape[1])]
     for number, roi in enumerate(rois):
         left, top, right, bottom = (roi[1:] * spatial_scale - 0.5).unbind()

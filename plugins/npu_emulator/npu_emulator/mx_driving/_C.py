@@ -37,7 +37,7 @@ def hard_voxelize(
         coordinates, int32 of shape (voxels, 3); the number of points in each, int32 of shape (voxels,).
 
     Raises:
-        LimitError: outside what the device takes.
+        LimitError: the arguments are outside the limits of the device.
         ValueError: an argument has another form than described.
     """
     _check_points("hard_voxelize", points)

@@ -1,6 +1,6 @@
 """Stand-in for the package ``mx_driving`` (distribution mx-driving 26.2): the kernels that patches use, on any device.
 
-Names, argument order and what backward returns are those of the real package; see each module of
+Names, argument order and the results of backward are those of the real package; see each module of
 :mod:`npu_emulator.mx_driving.ops` and :mod:`npu_emulator.mx_driving.modules`. Names are resolved at first use, so that
 importing this package, as ``importlib.util.find_spec`` does to look for a submodule, does not import torch.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# Of the coordinates, in float64: what lies this close to an edge is on it.
+# Of the coordinates, in float64: a point this close to an edge is on it.
 _ON_EDGE = 1e-9
 
 
@@ -52,7 +52,7 @@ def overlap_area(corners_a: Tensor, corners_b: Tensor) -> Tensor:
     order = angle.argsort(dim=2)
     spokes = spokes.gather(2, order.unsqueeze(-1).expand_as(spokes))
     valid = valid.gather(2, order)
-    # What is no corner becomes a repetition of the first one, which adds nothing to the area.
+    # A point that is no corner becomes a repetition of the first one, which adds nothing to the area.
     spokes = torch.where(valid.unsqueeze(-1), spokes, spokes[:, :, :1])
     area = _cross(spokes, spokes.roll(-1, dims=2)).sum(dim=2) / 2
     return torch.where(valid.sum(dim=2) > 2, area, 0)

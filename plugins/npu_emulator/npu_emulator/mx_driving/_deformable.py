@@ -113,7 +113,7 @@ def deformable_convolution(
         tap_weight = mask.reshape(batch, deformable_groups, taps, out_height, out_width).permute(0, 3, 4, 2, 1)
         corner_weight = corner_weight * tap_weight.unsqueeze(-1)
 
-    # One table row per image, pixel and deformable group: what is sampled comes out as (..., taps, channels).
+    # One table row per image, pixel and deformable group: the samples have the shape (..., taps, channels).
     table = x.permute(0, 2, 3, 1).reshape(-1, channels // deformable_groups)
     image = torch.arange(batch, device=x.device).view(batch, 1, 1, 1, 1, 1)
     group = torch.arange(deformable_groups, device=x.device).view(1, 1, 1, 1, deformable_groups, 1)

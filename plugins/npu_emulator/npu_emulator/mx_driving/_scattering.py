@@ -12,7 +12,7 @@ def resolve_dim(kernel: str, src: Tensor, index: Tensor, dim: int) -> int:
 
     Args:
         kernel: name of the kernel, for the message.
-        src: what is scattered.
+        src: the values that are scattered.
         index: where to, for the leading dimensions of src.
         dim: **a negative one counts from the end of index**, not of src.
 
@@ -36,7 +36,7 @@ def output_size(
 
     Args:
         kernel: name of the kernel, for the message.
-        src: what is scattered.
+        src: the values that are scattered.
         index: where to.
         dim: the dimension to scatter along, counted from the front.
         out: gives the size where it is given.

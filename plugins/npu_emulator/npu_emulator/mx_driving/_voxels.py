@@ -9,7 +9,7 @@ from torch import Tensor
 
 from npu_emulator import limits
 
-# What fits into the 30 bits into which the device packs a voxel's place (documented for dynamic_scatter).
+# The bound of the 30 bits into which the device packs a voxel's place (documented for dynamic_scatter).
 LARGEST_GRID = (2048, 2048, 256)
 
 
@@ -50,7 +50,7 @@ def voxel_of_points(
     place = (points[:, :3] - torch.tensor(origin, **options)) / torch.tensor(voxel_size, **options)
     voxel = place.floor()
     inside = ((voxel >= 0) & (voxel < torch.tensor(grid, **options))).all(dim=1)
-    # What is no number, or too large for an integer, is outside.
+    # NaN, and numbers too large for an integer, are outside.
     return torch.where(inside.unsqueeze(1), voxel, -1).long(), inside
 
 

@@ -32,13 +32,14 @@ from npu_emulator.torch_npu.npu._refusals import missing_name  # noqa: E402
 
 __all__ = ["_C", "contrib", "distributed", "npu", "optim", "profiler", "unsupported_dtype", "utils"]
 
-#: The real one has the number of the torch that it is made for; what follows the plus is as in the package metadata.
+#: The real one has the number of the torch that it is made for; the part after the plus is as in the package metadata.
 __version__ = str(torch.__version__).partition("+")[0] + "+emulated"
 
 _device.start(_settings.current_settings())
 ops.register()
 _C._data_parallel.install()
-# What torch_npu answers where CANN is not installed (torch_npu/utils/collect_env.py); torch.version.cuda stays None.
+# The value that torch_npu has where CANN is not installed (torch_npu/utils/collect_env.py); torch.version.cuda stays
+# None.
 torch.version.cann = "not known"
 #: As in torch_npu/_init/registry/backend.py.
 unsupported_dtype = [torch.quint8, torch.quint4x2, torch.quint2x4, torch.qint32, torch.qint8]

@@ -11,7 +11,7 @@ __all__ = ["current_settings"]
 def current_settings() -> Settings:
     """Return the settings that the device has, or is being started with.
 
-    Where importing this package is what starts it, these are the settings that ``npu_emulator.install()`` was given,
-    else those of the environment.
+    Where the import of this package starts the emulation, these are the settings that ``npu_emulator.install()`` was
+    given, else those of the environment.
     """
     return device.requested_settings() or installation.current_settings()

@@ -68,7 +68,7 @@ class Part:
     Args:
         name: by which the fold's step and end have it in braces.
         kind: its type in C.
-        start: with what.
+        start: the first value.
         sign: the reduction of OpenMP that joins several.
     """
 
@@ -138,6 +138,6 @@ def loops(shape: Sequence[Any], index: Index, lines: Sequence[str], parallel: in
 
 
 def broadcast(operand: Operand, index: Index) -> list[str]:
-    """Return the index of an operand that is broadcast to what an index is of."""
+    """Return the index of an operand that is broadcast to the shape that an index belongs to."""
     taken = list(index)[len(index) - operand.ndim :]
     return ["0" if is_one(n) else place for n, place in zip(operand.shape, taken)]

@@ -23,9 +23,9 @@ class Root:
         name: of the pointer.
         dtype: of its elements.
         count: how many.
-        step: place in the program of what writes it, -1 for inputs.
+        step: number of the operation in the program that writes it, -1 for inputs.
         is_given: memory of the caller: an input or an output.
-        is_needed: read from memory by anything; what is not stays in registers.
+        is_needed: true if anything reads it from memory; otherwise it stays in registers.
     """
 
     name: str

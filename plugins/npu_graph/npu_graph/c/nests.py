@@ -1,4 +1,4 @@
-"""Loops over a shape that compute elements and fold them: what they read and write, and their source."""
+"""Loops over a shape that compute elements and fold them: their reads, writes and source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from npu_graph.operations.values import expression
 
 __all__ = ["Access", "Member", "Nest", "NestText", "Own", "collapse", "enough", "merged", "stride"]
 
-#: Neighbours that one thread folds at a time, where what is folded lies apart: a multiple of the first, up to the
+#: Neighbours that one thread folds at a time, where the folded elements lie apart: a multiple of the first, up to the
 #: second; ``tile_of`` in ``scalar.h`` chooses. Wide tiles read more of each row at once, narrow ones are more to share.
 TILE, _WIDEST = 128, 1024
 #: For all the neighbours of a tile together, so that they stay in the first cache.
@@ -59,7 +59,7 @@ class Member:
 
     Args:
         name: of the operation.
-        made: an element, or what folds elements.
+        made: an element, or a fold of elements.
         buffer: the result; of a fold, with the dimensions alone that are kept.
     """
 
@@ -82,7 +82,7 @@ class Nest:
         step: place in the program.
         gone: the dimensions that its folds fold; all of them the same.
         members: in order.
-        reads: what it reads from memory; noted when all members are known.
+        reads: the reads from memory; known when all members are known.
         joins: pairs of neighbouring dimensions that one counter can go through; noted then, too.
     """
 
@@ -111,7 +111,7 @@ class Nest:
 
     @property
     def is_tiled(self) -> bool:
-        """Whether it folds what lies apart, and what lies side by side are elements of different results."""
+        """True if the elements that it folds lie apart in memory, and neighbours belong to different results."""
         return self.folds and bool(set(self.dims) - {*self.outer, *self.gone})
 
     @property
@@ -146,7 +146,7 @@ class Nest:
         return Access(member.buffer, tuple(kept if isinstance(member.made, Fold) else places(self.shape)))
 
     def trace(self, program: Values) -> None:
-        """Note what it reads, and which dimensions are one as far as memory is concerned."""
+        """Note the reads, and which dimensions can be merged because they are contiguous in memory."""
         index = places(self.shape)
         tracer = Tracer(program, index, self)
         texts = [member.made.element(tracer, index) for member in self.members]
@@ -168,7 +168,7 @@ class Own:
     """The values that each iteration of outer loops has.
 
     Args:
-        registers: the local of what has one element, by the name of its memory.
+        registers: the local variable of a value with one element, by the name of its memory.
         strides: of memory that is of one row: those of the memory that it stands for, each with its own.
     """
 
@@ -195,7 +195,7 @@ class Own:
 
 
 def stride(known: Sequence[tuple[Any, Any]], step: Any) -> Any:
-    """Return what one stride is in the memory of a row, ``None`` where it has none like that."""
+    """Return the stride in the memory of a row, ``None`` if there is none."""
     return next((own for given, own in known if same(given, step)), None)
 
 
@@ -207,7 +207,7 @@ class NestText:
         nest: which.
         outer: dimensions whose loops are around it, and their counters.
         is_stored: names of members that go to memory, or to that of a row.
-        own: what each iteration of the loops around has of its own.
+        own: the values that each iteration of the outer loops has of its own.
     """
 
     def __init__(
@@ -284,7 +284,7 @@ class NestText:
         return "\n".join([*starts, *heads, *body, "}" * len(heads), *ends])
 
     def _in_tiles(self, parallel: bool) -> str:
-        """Folds of what lies apart: neighbours in memory go into neighbouring accumulators."""
+        """Folds of elements that lie apart: neighbours in memory go into neighbouring accumulators."""
         nest = self._nest
         *around, last = [dim for dim in self._inner if dim not in nest.gone]
         counter, limit = self._index[last], size(self._limits[last])

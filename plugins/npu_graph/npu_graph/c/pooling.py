@@ -1,4 +1,4 @@
-"""Conversions of pooling, and of the gradients of what enlarges images."""
+"""Conversions of pooling, and of the gradients of upsampling."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _collected(writer: Writer, result: Buffer, grad: Operand, body: Callable[[Re
 
 
 def _averaged(index: Index, shape: Sequence[Any], options: AveragePooling) -> tuple[str, str]:
-    """The edges of a window inside the image, and what its sum is divided by."""
+    """The edges of a window inside the image, and the divisor of its sum."""
     (kh, kw), (sh, sw), (ph, pw) = options.window
     height, width = map(size, shape[-2:])
     head = f"""const int64_t y0 = {index[-2]} * {sh} - {ph}, y1 = smaller(y0 + {kh}, {height} + {ph});

@@ -41,7 +41,7 @@ def declare(vendor: Vendor) -> None:
 
             def add(reader: Reader, index: Index) -> str:
                 terms = [_times(operation, alpha, result.at(index))]
-                if isinstance(beta, Operand) or beta != 0:  # torch passes over what is in self, NaN too
+                if isinstance(beta, Operand) or beta != 0:  # torch ignores the values in self, NaN too
                     terms.append(_times(operation, beta, reader.read(self, broadcast(self, index))))
                 return f"{result.at(index)} = {' + '.join(terms)};"
 

@@ -1,4 +1,4 @@
-"""From operations to one C function: what shares a loop, what has memory of its own, and for how long."""
+"""From operations to one C function: decides which of them share a loop, which values have memory, and how long."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ _WORD = re.compile(r"\w+")
 class Program:
     """One C function for a subgraph.
 
-    Element-wise operations go into the first nest of loops over their shape that comes after all they read; what is
-    read at the same place of the same nest stays in registers.
+    Element-wise operations go into the first nest of loops over their shape that comes after all they read; values
+    read at the same place of the same nest stay in registers.
 
     Args:
         subgraph: whose conversions return maps, views and blocks.
@@ -98,7 +98,7 @@ class Program:
         folds = {operand.name for each in made.values() if isinstance(each, Block) for operand in each.folds}
         folds |= {each.operand.name for each in made.values() if isinstance(each, Fold)}
         depths = {name: 1 for name in folds if uses[name] == 1}
-        for operation in reversed(subgraph.operations):  # and what only those read, element by element
+        for operation in reversed(subgraph.operations):  # and operations that only those read, element by element
             depth = depths.get(operation.name, _DEEPEST)
             if depth < _DEEPEST and torch.Tag.pointwise in getattr(operation.target, "tags", ()):
                 for operand in operation.operands:
@@ -116,7 +116,7 @@ class Program:
             self._put_out(number, output)
 
     def _seen_as(self, output: Operand) -> str:
-        """The name of what is to be computed in the memory of an output: itself, or what it is the same elements of."""
+        """The name of the value to compute in the memory of an output: itself, or the value that it is a view of."""
         makers = {operation.name: operation for operation in self._subgraph.operations}
         name, stride = output.name, contiguous(output.shape)
         if all(map(same, output.value.stride(), stride)):
@@ -198,9 +198,9 @@ class Program:
         return result
 
     def _nest_from(self, after: int, shape: tuple[Any, ...], gone: tuple[int, ...] = ()) -> Nest:
-        """The loops over a shape that come first after what is read, or after the last block; new ones if none do.
+        """The first loops over a shape after all that is read, or after the last block; new ones if there are none.
 
-        What is read late is not computed earlier than that: it would take memory until then.
+        A value that is read late is not computed earlier than needed, because it would take memory until then.
         """
         recent = next((step + 1 for step in range(len(self._steps) - 1, -1, -1) if self._is_block(step)), 0)
         for number in [*([after] if 0 <= after < recent else []), *range(max(after, recent), len(self._steps))]:
@@ -221,7 +221,7 @@ class Program:
             nest.gone = member.made.gone
 
     def in_memory(self, operand: Operand) -> Buffer:
-        """Return where a value lies, for what reads memory; one that has no memory gets some."""
+        """Return the memory of a value for an operation that reads memory; a value without memory gets some."""
         buffer = self._located(operand)
         buffer.root.is_needed = True
         return buffer
@@ -306,7 +306,7 @@ class Program:
             self.nests.update(dict.fromkeys(names, both))
             both.trace(self)
             if {read.buffer.root.name for read in both.reads} & {member.buffer.root.name for member in before.members}:
-                self.nests.update(dict.fromkeys(names, before))  # it reads what other iterations compute
+                self.nests.update(dict.fromkeys(names, before))  # it reads values that other iterations compute
                 continue
             self._steps[self._steps.index(nest)] = both
             self._steps.remove(before)

@@ -60,7 +60,7 @@ class Reader:
     Args:
         program: has the values.
         nest: the loops, ``None`` in a block.
-        index: what they count with, one expression per dimension of the nest.
+        index: their counters, one expression per dimension of the nest.
         elsewhere: where elements are that a row has of its own.
     """
 
@@ -124,7 +124,7 @@ class Reader:
 
 
 class Tracer(Reader):
-    """Reads nothing, but notes what would be read: what it returns has no counters but those that are used themselves.
+    """Reads nothing, but notes the reads: its results have no counters but those that are used themselves.
 
     Args:
         program, nest, index: as for a reader. Without a nest, one over the shape is looked for.
@@ -136,7 +136,7 @@ class Tracer(Reader):
     ) -> None:
         super().__init__(program, nest, index)
         self.accesses: list[tuple[Buffer, tuple[str, ...]]] = []
-        #: The first step at which everything that is read is there, -1 for what is there from the start.
+        #: The first step at which everything that is read exists, -1 if it exists from the start.
         self.after = -1
         self._shape = shape
 
@@ -171,7 +171,7 @@ class Writer:
         return self._program.unique(stem)
 
     def reader(self) -> Reader:
-        """Return what reads elements in a loop of this block."""
+        """Return the reader of elements for a loop of this block."""
         return Reader(self._program)
 
     def buffer(self, operand: Operand) -> Buffer:
@@ -198,7 +198,7 @@ class Writer:
 
         Args:
             shape: how often.
-            body: takes a reader and the index; returns the statements that use what it read.
+            body: takes a reader and the index; returns the statements that use the values that were read.
             independent: how many of the first dimensions may be gone through in any order; all by default.
             simd: the body has neither loops nor jumps.
         """

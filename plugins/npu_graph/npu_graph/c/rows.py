@@ -156,7 +156,7 @@ def _is_of_its_row(written: tuple[Nest, tuple[int, ...], Access], read: tuple[Ne
     if not all(map(same, outer, outer_read)):
         return False
     left = merged(inner)
-    for stride_read, n_read in merged(inner_read):  # each at most once: what two of them count together lies further
+    for stride_read, n_read in merged(inner_read):  # each at most once: the sum of two counters lies further
         found = next((each for each in left if same(each[0], stride_read) and same(each[1], n_read)), None)
         if found is None:
             return False

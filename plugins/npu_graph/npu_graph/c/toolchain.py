@@ -1,4 +1,4 @@
-"""The system's C compiler: which one it is, what it can do, and how it is called."""
+"""The system's C compiler: its command, its features and its flags."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MISSING = (
     "(CC=/opt/gcc/bin/gcc)"
 )
 
-# a * b - c * d is what eager makes of it, 0 where both products are one; products of matrices are made otherwise
+# eager computes a * b - c * d, which is 0 where both products are equal; products of matrices are not built this way
 _FLAGS: tuple[str, ...] = (
     "-O3",
     "-std=gnu11",
@@ -36,7 +36,7 @@ _FLAGS: tuple[str, ...] = (
 #: Tried one by one; those that the compiler refuses are left out.
 _OPTIONAL = ("-march=native", "-fopenmp-simd", "-fopenmp")
 _PROBE = "#include <math.h>\nint probe(double x) { return x > sqrt(x); }\n"
-_TIMEOUT = 600  # seconds; what hangs that long does not end
+_TIMEOUT = 600  # seconds; a compiler that hangs that long does not end
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,10 @@ class Toolchain:
     """A C compiler.
 
     Args:
-        command: what is called, flags that ``CC`` has included.
+        command: the compiler, with the flags that ``CC`` has.
         flags: for kernels.
-        target: a digest of what the compiler predefines under these flags: its version, the instruction set, OpenMP.
+        target: a digest of the macros that the compiler predefines under these flags: its version, the instruction set,
+            OpenMP.
     """
 
     command: tuple[str, ...]

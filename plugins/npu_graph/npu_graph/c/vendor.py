@@ -110,7 +110,7 @@ class Kernel:
             results: memory for the outputs.
 
         Raises:
-            MemoryError: there is no memory for what lies between inputs and outputs.
+            MemoryError: there is no memory for intermediate values.
             IndexError: an index is out of range.
         """
         tensors = [value for value in inputs if isinstance(value, self._tensor)]

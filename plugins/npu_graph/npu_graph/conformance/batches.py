@@ -1,4 +1,4 @@
-"""Cases by the hundred in one graph, and what became of each of them."""
+"""Cases by the hundred in one graph, and the outcome of each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Finding:
     Args:
         case: it.
         reason: why it was not converted; empty when it was.
-        problem: why it failed; empty when what it gave equals eager.
+        problem: why it failed; empty if its result equals eager.
         absent: eager has no kernel for it, so that there is nothing to compare with.
     """
 
@@ -44,7 +44,7 @@ class Finding:
 class Batch:
     """The cases of one dtype, static or dynamic, as one graph.
 
-    A graph that cannot be compiled or run is halved until the cases are alone that make it so. What deviates is tried
+    A graph that cannot be compiled or run is halved until the failing cases are alone. A case that deviates is tried
     again alone, so that a kernel that is wrong by itself can be told from one that is wrong in company.
 
     Args:
@@ -52,7 +52,7 @@ class Batch:
         options: of ``torch.compile``.
         dtype: of the inputs.
         dynamic: whether sizes are known only when the graph runs.
-        tolerances: what is allowed.
+        tolerances: the allowed differences.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Batch:
         self._inputs = [Inputs(getattr(torch, dtype), *size, vendor.device_type, seed=1) for size in sizes]
 
     def run(self, cases: Iterable[Case]) -> list[Finding]:
-        """Return what became of each case."""
+        """Return the outcome of each case."""
         absent: list[Finding] = []
         present: list[Case] = []
         for case in cases:
@@ -149,13 +149,13 @@ def _tag(number: int) -> str:
 
 
 def _refusals(cases: Sequence[Case], record: GraphRecord) -> list[str]:
-    """Return for each case why its operator was not converted, or what it was taken apart into."""
+    """Return for each case why its operator was not converted, or the operators that it was decomposed into."""
     nodes: dict[str, list[Any]] = {}
     for node in record.nodes:
         nodes.setdefault(node.line, []).append(node)
     reasons = []
     for number, case in enumerate(cases):
-        # what is made anew for numbers that are symbols has no line
+        # nodes that are created for symbolic numbers have no line
         own = nodes.get(f"case:{number}") or [node for node in nodes.get("", ()) if node.operator == case.operator]
         relevant = [node for node in own if node.operator == case.operator] or own
         refused = [f"{node.operator}: {node.reason}" for node in relevant if node.where == EAGER]

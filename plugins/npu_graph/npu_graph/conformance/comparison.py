@@ -1,4 +1,4 @@
-"""Whether what a backend gives is what eager gives."""
+"""Compares the results of a backend with those of eager."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TOLERANCES: Tolerances = {
     "bfloat16": (5e-2, 2e-2),
 }
 
-#: By name of a dtype: what is allowed of the largest magnitude of a result, gradient or buffer of a model, where
-#: ``graph_model_tolerance`` says nothing else.
+#: By name of a dtype: the allowed difference relative to the largest magnitude of a result, gradient or buffer of a
+#: model, where ``graph_model_tolerance`` says nothing else.
 MODEL_TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
 
 
 def compare(got: torch.Tensor, wanted: torch.Tensor, tolerances: Tolerances) -> Optional[str]:
-    """Return what is different and what was allowed, ``None`` when the tensors agree.
+    """Return the difference and the allowed one as a text, ``None`` if the tensors agree.
 
     Strides have to be the same as far as they mean something: not those of dimensions of size one, nor of tensors
     without elements.

@@ -128,7 +128,7 @@ def pytest_report_header(config: pytest.Config) -> Optional[str]:
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> Any:
-    """Have words of their own for what passed because it stayed eager, all of it or in part."""
+    """Report cases that passed because they stayed eager, wholly or in part, in words of their own."""
     outcome = dict(report.user_properties).get(OUTCOME)
     if report.when == "call" and report.passed and outcome in (PARTLY, EAGER):
         return outcome, "e" if outcome == EAGER else "p", str(outcome).upper()

@@ -117,7 +117,7 @@ class Suite:
         return sorted(set(self.vendor.declarations.conversions) - tried)
 
     def findings(self, trial: Trial) -> list[Finding]:
-        """Return what became of the cases of a trial; all of its dtype are compiled with the first."""
+        """Return the outcomes of the cases of a trial; all cases of its dtype are compiled with the first."""
         key = trial.dtype, trial.dynamic
         if key not in self._results:
             selected = self._selected if self._selected is not None else self.trials

@@ -1,4 +1,4 @@
-"""Models give what they give in eager: results, gradients, buffers, and parameters after updates."""
+"""Models give the same as in eager: results, gradients, buffers, and parameters after updates."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def pair(model: str, dynamic: bool, graph_suite: Any) -> Any:
 
 
 def check(differing: list[str], where: str) -> None:
-    """Fail with the first of what differs."""
+    """Fail with the first difference."""
     if differing:
         more = f"\n  and {len(differing) - 10} more" if len(differing) > 10 else ""
         pytest.fail(f"{where}: {len(differing)} deviate from eager:\n  " + "\n  ".join(differing[:10]) + more, False)
 
 
 def test_results_and_gradients_equal_eager(pair: Any, graph_suite: Any, dynamic: bool, record_property: Any) -> None:
-    """Training: what the model gives, its buffers, and gradients of inputs and parameters."""
+    """Training: results, buffers, and gradients of inputs and parameters."""
 
     def run(call: Any, module: Any) -> dict[str, Any]:
         module.zero_grad()
@@ -68,9 +68,9 @@ def test_results_and_gradients_equal_eager(pair: Any, graph_suite: Any, dynamic:
 
 
 def test_parameters_after_two_updates_equal_eager(pair: Any, graph_suite: Any) -> None:
-    """Training: what SGD with momentum makes of the parameters."""
+    """Training: the parameters after steps of SGD with momentum."""
     modules = (pair.module, pair.twin)
-    # small steps: what the first ones differ by must not take a ReLU over its kink in the second
+    # small steps: the differences of the first ones must not take a ReLU over its kink in the second
     before = [{name: each.detach().clone() for name, each in module.named_parameters()} for module in modules]
     optimizers = {module: torch.optim.SGD(module.parameters(), lr=0.001, momentum=0.9) for module in modules}
     compiled = len(pair.records)
@@ -113,7 +113,7 @@ def test_inference_equals_eager(model: str, dynamic: bool, graph_suite: Any) -> 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_without_some_conversions_the_model_equals_eager(graph_suite: Any, seed: int) -> None:
-    """Half of the conversions, chosen at random, are taken away: what they did stays eager."""
+    """Half of the conversions, chosen at random, are taken away: their operators stay eager."""
     declared = graph_suite.vendor.declarations
     kept = set(random.Random(seed).sample(sorted(declared.conversions), len(declared.conversions) // 2))
     vendor = copy.copy(graph_suite.vendor)

@@ -1,4 +1,4 @@
-"""Every operator equals eager, whether the vendor takes it or not; what must be converted is."""
+"""Every operator equals eager, whether the vendor takes it or not; required operators are converted."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_operator(trial: Any, graph_suite: Any, record_property: Any) -> None:
 
 
 def test_every_conversion_has_a_case(graph_suite: Any) -> None:
-    """What the vendor converts and nothing here tries is named, and seen as skipped."""
+    """Operators that the vendor converts and no case tries are named and skipped."""
     if graph_suite.untried:
         pytest.skip(
             f"no case calls {', '.join(graph_suite.untried)}, which the vendor converts: add cases by the hook "

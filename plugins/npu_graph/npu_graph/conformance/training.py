@@ -28,7 +28,7 @@ class Pair:
     Args:
         vendor: prepared.
         options: of ``torch.compile``.
-        model: what to make.
+        model: the model to create.
         dtype: of weights and inputs.
         dynamic: whether sizes are known only when it runs.
     """
@@ -60,7 +60,7 @@ class Pair:
             yield x.to(**self._placed)
 
     def both(self, run: Callable[[Callable[..., Any], nn.Module], Any]) -> tuple[Any, Any]:
-        """Run ``run(call, module)`` compiled and in eager, with the same random numbers; return what both gave."""
+        """Run ``run(call, module)`` compiled and in eager, with the same random numbers; return the results of both."""
         results = []
         for call, module in ((self.compiled, self.module), (self.twin, self.twin)):
             torch.manual_seed(3)
@@ -100,12 +100,12 @@ def differences(
     tolerance: float,
     rounding: Mapping[str, float] = MappingProxyType({}),
 ) -> list[str]:
-    """Return what is further apart than ``tolerance`` of its largest magnitude, by name.
+    """Return the tensors that differ by more than ``tolerance`` times their largest magnitude, by name.
 
     Args:
         got, wanted: tensors by name.
         tolerance: share of the largest magnitude of each.
-        rounding: what a tensor may be off by in any case, by name.
+        rounding: the difference that is always allowed, by name of the tensor.
     """
     found = []
     for name, other in wanted.items():

@@ -19,7 +19,7 @@ from npu_graph.operations.values import expression, free_symbols, line_of, tenso
 __all__ = ["Operand", "Operation", "Output", "Subgraph", "TensorSpec", "failed_conversion", "size_source", "symbols_in"]
 
 
-#: Arguments that say what the result is like, as its value does.
+#: Arguments that describe the result, as its value does.
 _TOLD_BY_RESULT = {"dtype", "layout", "device", "pin_memory", "non_blocking", "memory_format", "requires_grad"}
 
 
@@ -45,7 +45,7 @@ class Operand:
 
     Args:
         name: in generated source; an identifier.
-        value: a fake tensor, whose shape and strides may be symbolic; a number for what is one at run time, too.
+        value: a fake tensor, whose shape and strides may be symbolic; a number if it is one at run time, too.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Operand:
 
     @property
     def is_tensor(self) -> bool:
-        """False for numbers: sizes, and what is computed from sizes."""
+        """False for numbers: sizes, and values computed from sizes."""
         return isinstance(self.value, torch.Tensor)
 
     @property
@@ -81,10 +81,10 @@ class Operation:
 
     Args:
         name: of its result in generated source.
-        target: the overload; ``operator.getitem`` for what takes one of several results.
-        arguments: by their names in the schema, defaults filled in, with operands for what other nodes give.
+        target: the overload; ``operator.getitem`` to take one of several results.
+        arguments: by their names in the schema, defaults filled in, with operands for the results of other nodes.
         given: the names of those that differ from their defaults, or have none; without those that :attr:`value` tells.
-        value: what it gives: a fake tensor, or several.
+        value: its result: a fake tensor, or several.
         conversion: the vendor's, ``None`` for ``operator.getitem``.
         line: the line of the model it comes from.
     """
@@ -133,7 +133,7 @@ class Operation:
         return (*taken, *tensors_in(self.value))
 
     def convert(self) -> Any:
-        """Return what the conversion makes of it.
+        """Return the result of its conversion.
 
         Raises:
             ConversionError: the conversion raises.
@@ -182,7 +182,7 @@ class TensorSpec:
         return torch.empty_strided(alone, self.stride, dtype=self.dtype, device=self.device)
 
     def expand(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return what :meth:`empty` made with its full shape."""
+        """Return the tensor that :meth:`empty` made, in its full shape."""
         return tensor if tensor.shape == self.shape else tensor.expand(self.shape)
 
 
@@ -229,7 +229,7 @@ class Subgraph:
 
     @cached_property
     def output_specs(self) -> Callable[[Sequence[Any]], list[TensorSpec]]:
-        """A function that takes the values of the symbols and returns what the outputs are in that call."""
+        """A function that takes the values of the symbols and returns the metadata of the outputs in that call."""
         return _compile_specs([output.operand.value for output in self.outputs], self.symbol_names)
 
 

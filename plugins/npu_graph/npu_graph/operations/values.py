@@ -23,7 +23,7 @@ __all__ = [
 
 
 def value_of(node: Node) -> Any:
-    """Return what a node stands for: a fake tensor, a symbolic number, a list of them, ``None`` when unknown."""
+    """Return the value of a node: a fake tensor, a symbolic number, a list of them, ``None`` when unknown."""
     return node.meta.get("val")
 
 
@@ -62,7 +62,7 @@ def free_symbols(value: Any) -> set[sympy.Symbol]:
 
 
 def describe_symbols(symbols: Mapping[sympy.Symbol, Node]) -> tuple[str, ...]:
-    """Return the symbols whose values nodes have, each with what it is the size of: ``s77: L['x'].size()[0]``."""
+    """Return the symbols whose values nodes have, each with the size that it stands for: ``s77: L['x'].size()[0]``."""
     return tuple(f"{symbol}: {_source_of(symbol, node)}" for symbol, node in sorted(symbols.items(), key=str))
 
 
@@ -83,7 +83,7 @@ def is_unbacked(symbol: sympy.Symbol) -> bool:
 
 
 def run_fake(node: Node) -> Any:
-    """Run the operator of a node on what its arguments stand for, and note the result as what the node stands for."""
+    """Run the operator of a node on the values of its arguments, and note the result as the value of the node."""
     arguments, keywords = torch.fx.node.map_arg((node.args, node.kwargs), value_of)
     modes = {tensor.fake_mode for argument in node.all_input_nodes for tensor in tensors_in(value_of(argument))}
     for mode in modes:

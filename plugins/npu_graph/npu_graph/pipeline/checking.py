@@ -67,12 +67,12 @@ def _copy(tensor: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
 
 
 class Check:
-    """Compares what a kernel gave with what eager gives on the same inputs.
+    """Compares the result of a kernel with that of eager on the same inputs.
 
     Args:
         vendor: whose kernel it is.
         options: whether to raise; where single operators are compiled, to find the one that deviates.
-        subgraph: what was compiled.
+        subgraph: the compiled subgraph.
         name: for messages.
         compile: compiles one operator by itself, to find the one that deviates: :func:`.compiling.compile_subgraph`.
     """
@@ -85,7 +85,7 @@ class Check:
         self._name = name
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Return ``outputs``, or what eager gives where they deviate and the check is to warn.
+        """Return ``outputs``, or the results of eager if they deviate and the check is to warn.
 
         Raises:
             DeviationError: they deviate, and the check is to raise.

@@ -49,7 +49,7 @@ def compile_graph(
     *,
     stands_in_for: str = "",
 ) -> Callable[..., Any]:
-    """Compile a graph of dynamo for a vendor: what runs forward, and what runs backward if gradients are wanted.
+    """Compile a graph of dynamo for a vendor: its forward, and its backward if gradients are wanted.
 
     Args:
         vendor: prepared, with all that is declared for it.

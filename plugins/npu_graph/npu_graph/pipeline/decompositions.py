@@ -51,9 +51,10 @@ _FURTHER = (
 
 
 def decompositions_for(vendor: Vendor, options: Options) -> Table:
-    """Return the table for aot_autograd: torch's core set and some more, less what the vendor takes whole.
+    """Return the table for aot_autograd: torch's core set and more, without operators that the vendor takes whole.
 
-    What stays eager on request stays whole, and so do random operators: their decompositions would draw other numbers.
+    Operators that stay eager on request stay whole, and so do random operators: their decompositions would draw
+    other numbers.
     """
     table: Table = dict(core_aten_decompositions())
     table.update((operator, decomposition_table[operator]) for operator in _FURTHER if operator in decomposition_table)
@@ -123,7 +124,7 @@ def attention(
     attn_mask: Optional[torch.Tensor] = None,
     scale: Optional[float] = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention of the CPU with what its backward needs.
+    """Attention of the CPU with the values that its backward needs.
 
     torch's own decomposition (2.13) returns the weights in the place of their logarithmic sums, which serves inference
     only.
@@ -133,7 +134,7 @@ def attention(
     key, value = _per_head(key, query), _per_head(value, query)
     scores = _scores(query, key, is_causal, attn_mask, scale)
     logsumexp = torch.logsumexp(scores, -1)
-    if attn_mask is not None:  # what may look at nothing is 0
+    if attn_mask is not None:  # a row that is masked whole is 0
         logsumexp = torch.where(logsumexp == float("-inf"), 0.0, logsumexp)
     output = torch.exp(scores - logsumexp.unsqueeze(-1)) @ value
     # the kernel gives its result the layout of the query
@@ -203,7 +204,7 @@ def _as_sequences(x: torch.Tensor) -> torch.Tensor:
 def contiguous_view(
     x: torch.Tensor, size: list[int], stride: list[int], storage_offset: Optional[int] = None
 ) -> torch.Tensor:
-    """A view by strides that is a view by sizes, as several decompositions of torch make; others stay what they are."""
+    """A view by strides that is a view by sizes, as several decompositions of torch make; others are unchanged."""
     from npu_graph.private_torch import make_contiguous_strides_for
 
     covers_all = not storage_offset and x.is_contiguous() and math.prod(size) == x.numel()

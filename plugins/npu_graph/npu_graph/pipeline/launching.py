@@ -1,4 +1,4 @@
-"""Run a kernel in the place of its subgraph, and see to it that what it gives is what the graph says."""
+"""Runs a kernel in the place of its subgraph, and checks that its results are those that the graph declares."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Launch:
 
     Args:
         vendor: whose kernel it is.
-        subgraph: what was compiled.
+        subgraph: the compiled subgraph.
         entry: the kernel.
         name: for messages.
-        check: compares what the kernel gives with eager, ``None`` for not.
+        check: compares the results of the kernel with eager; ``None`` for no comparison.
     """
 
     def __init__(self, vendor: Vendor, subgraph: Subgraph, entry: Entry, name: str, check: Optional[Check]) -> None:
@@ -49,11 +49,11 @@ class Launch:
         call.graph.erase_node(call)
 
     def __call__(self, *inputs: Any) -> Any:
-        """Run the kernel on inputs and values of symbols; return what the subgraph would.
+        """Run the kernel on inputs and values of symbols; return the results of the subgraph.
 
         Raises:
             LaunchError: the kernel raises, or its results differ from the graph's.
-            DeviationError: what it gives deviates from eager, and a check is to raise.
+            DeviationError: the results deviate from eager, and a check is to raise.
         """
         try:
             outputs = run_kernel(self._vendor, self._subgraph, self._entry, inputs)
@@ -65,14 +65,14 @@ class Launch:
 
 
 def boxed(graph: GraphModule) -> Callable[[list[Any]], Any]:
-    """Return what runs a graph on a list of its inputs and empties that list, as aot_autograd wants it.
+    """Return a function that runs a graph on a list of its inputs and empties that list, as aot_autograd wants it.
 
-    So every tensor is freed when the last operator has read it, also what was saved for the backward.
+    So every tensor is freed when the last operator has read it, also tensors that were saved for the backward.
     """
     graph.graph.set_codegen(_BoxedCodeGen())
     graph.recompile()
     _ = graph.code  # dynamo's modules put recompiling off until somebody reads the code or calls the module
-    forward = graph.forward  # without what calling a module does
+    forward = graph.forward  # without the hooks of a module's call
 
     def run(inputs: list[Any]) -> Any:
         return forward(inputs)

@@ -1,7 +1,7 @@
 """Numbers in a graph: computed outside subgraphs, from its inputs, so that no kernel has to return one.
 
-A size that leaves a subgraph would have to stay an ``int``, and a subgraph that waits for the size of what another one
-makes would be cut in two. aot_autograd gives most sizes as inputs; the others are expressions of those.
+A size that leaves a subgraph would have to stay an ``int``, and a subgraph that waits for the size of the result of
+another one would be cut in two. aot_autograd gives most sizes as inputs; the others are expressions of those.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cut a graph into the subgraphs that a vendor takes and what stays eager."""
+"""Cuts a graph into the subgraphs that a vendor takes and the parts that stay eager."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Part(NamedTuple):
     """A subgraph in its place.
 
     Args:
-        name: of the module, and of what runs there.
+        name: of the module, and of the code that runs there.
         call: the node that calls the module.
         module: its nodes.
-        symbols: what sizes in it depend on; the call passes their values after the inputs.
+        symbols: that its sizes depend on; the call passes their values after the inputs.
         nodes: names of the nodes in the whole graph that went there.
     """
 
@@ -80,7 +80,7 @@ def partition(
 
 
 def _chain(graph: GraphModule, verdicts: Mapping[Node, Optional[str]]) -> None:
-    """Have what draws random numbers, or has another effect, wait for the one before it.
+    """Keep operators that draw random numbers, or have another effect, in their order.
 
     Nodes that do not depend on each other are sorted anew around subgraphs, and would draw the numbers of each other.
     """

@@ -1,7 +1,7 @@
 """Type promotion, written into the graph: after this every element-wise operator has operands of one dtype.
 
 torch promotes by category and dimension (a float tensor of no dimensions does not widen one of some; Python numbers
-widen least), which no compiler's own rules do. The casts are what the operators of torch do themselves.
+widen least), which no compiler's own rules do. The operators of torch cast in the same way themselves.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _promote(graph: GraphModule, node: Node) -> None:
     operands = [argument for position, argument in enumerate(node.args) if position not in conditions]
     values = [value_of(operand) if isinstance(operand, Node) else operand for operand in operands]
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
-    if not tensors or any(tensor.is_complex() for tensor in tensors):  # what abs gives of these is not complex
+    if not tensors or any(tensor.is_complex() for tensor in tensors):  # abs of these is not complex
         return
     dtype = result.dtype if result.dtype is not torch.bool else _common(values)
 
@@ -67,6 +67,6 @@ def _common(values: list[Any]) -> torch.dtype:
     from npu_graph.private_torch import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
     numbers = [value for value in values if isinstance(value, torch.Tensor) or is_scalar(value)]
-    # what is computed may be wider: float32 for floats of 16 bits, which comparisons of torch do not do
+    # the computation may be wider: float32 for floats of 16 bits, which comparisons of torch do not do
     _, common = elementwise_dtypes(*numbers, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)
     return common

@@ -22,7 +22,7 @@ _OTHER_NAMES = {aten.true_divide.Tensor: aten.div.Tensor}
 
 
 def rewrite(graph: GraphModule, vendor: Vendor) -> None:
-    """Put what the vendor has in the place of the patterns it declares, in the order of declaration.
+    """Replace the patterns that the vendor declares by its own operators, in the order of declaration.
 
     Raises:
         RewriteError: a condition or a replacement fails, or has another shape or dtype than its pattern.

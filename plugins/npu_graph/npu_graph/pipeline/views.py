@@ -39,7 +39,7 @@ def give_views(graph: GraphModule, verdicts: dict[Node, Optional[str]]) -> None:
         return made[node]
 
     output.args = torch.fx.node.map_arg(output.args, outside)
-    for node in reversed(made):  # a view of a view is behind what it is a view of
+    for node in reversed(made):  # a view of a view comes after the view that it is made of
         if not node.users:
             graph.graph.erase_node(node)
             del verdicts[node]

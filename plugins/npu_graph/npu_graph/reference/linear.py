@@ -29,7 +29,7 @@ def declare(vendor: Vendor) -> None:
     ) -> str:
         product = _times(operation, alpha, f"np.matmul({mat1}, {mat2})")
         if not isinstance(beta, Operand) and beta == 0:
-            return product  # torch passes over what is in self, NaN too
+            return product  # torch ignores the values in self, NaN too
         return f"np.add({_times(operation, beta, str(self))}, {product})"
 
 

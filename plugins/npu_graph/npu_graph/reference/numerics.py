@@ -46,14 +46,14 @@ def erf(x: Array) -> Array:
 
 
 def float16(x: Any) -> Any:
-    """Return what is float32, alone or in a tuple, rounded to the values of float16."""
+    """Return a float32 array, or those in a tuple, rounded to the values of float16."""
     if isinstance(x, tuple):
         return tuple(map(float16, x))
     return x if x is None or x.dtype != np.float32 else x.astype(np.float16).astype(np.float32)
 
 
 def bfloat16(x: Any) -> Any:
-    """Return what is float32, alone or in a tuple, rounded to the values of bfloat16: those of 16 bits, to even."""
+    """Return a float32 array, or those in a tuple, rounded to the values of bfloat16, half to even."""
     if isinstance(x, tuple):
         return tuple(map(bfloat16, x))
     if x is None or x.dtype != np.float32:
@@ -70,7 +70,7 @@ def sigmoid(x: Array) -> Array:
 
 
 def sign(x: Array) -> Array:
-    """Return -1, 0 or 1, and 0 for what is not a number, as torch does."""
+    """Return -1, 0 or 1, and 0 for NaN, as torch does."""
     return ((x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)) if x.dtype != np.bool_ else x
 
 
@@ -180,13 +180,13 @@ def transposed_convolution_backward(
     """Return the gradients of image, weight and bias; ``None`` for those that are not wanted."""
     grad_x = convolution(grad, weight, None, window) if wanted[0] else None
     if grad_x is not None:
-        grad_x = grad_x[tuple(slice(size) for size in x.shape)]  # what output_padding adds has no part in it
+        grad_x = grad_x[tuple(slice(size) for size in x.shape)]  # the rows of output_padding have no part in it
     grad_weight = _weight_gradient(x, grad, weight.shape, window) if wanted[1] else None
     return grad_x, grad_weight, _bias_gradient(grad) if wanted[2] else None
 
 
 def _columns(x: Array, kernel: Sequence[int], window: Window) -> Array:
-    """Return what the kernel sees: ``[N, groups, C / groups, *kernel, *places]``."""
+    """Return the windows of the kernel: ``[N, groups, C / groups, *kernel, *places]``."""
     rank = len(kernel)
     padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in window.padding)])
     extent = [(k - 1) * d + 1 for k, d in zip(kernel, window.dilation)]

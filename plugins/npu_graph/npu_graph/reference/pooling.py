@@ -1,4 +1,4 @@
-"""Conversions of pooling, and of the gradients of what enlarges images."""
+"""Conversions of pooling, and of the gradients of upsampling."""
 
 from __future__ import annotations
 

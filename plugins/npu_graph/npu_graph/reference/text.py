@@ -12,7 +12,7 @@ from npu_graph.operations.subgraph import Operand, Operation
 
 __all__ = ["HALVES", "axes", "cast", "dtype_name", "rounded", "sizes", "value"]
 
-#: Floats of 16 bits: arrays of them are float32 here, and what is computed of them is rounded after each operation.
+#: Floats of 16 bits: arrays of them are float32 here, and results are rounded after each operation.
 HALVES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
 
@@ -35,7 +35,7 @@ def value(given: Any, dtype: torch.dtype) -> str:
 
 
 def rounded(given: Any, dtype: torch.dtype) -> str:
-    """Return what :func:`value` does, numbers as they are in a dtype of 16 bits: what compares does so in that one."""
+    """Return the same as :func:`value`, with numbers rounded to a dtype of 16 bits, in which operators compare."""
     is_number = dtype in HALVES and not isinstance(given, Operand)
     return f"numerics.{HALVES[dtype]}({value(given, dtype)})" if is_number else value(given, dtype)
 

@@ -20,8 +20,8 @@ class ReferenceVendor(Vendor):
     """Generates one Python function per subgraph, one line per operator.
 
     A conversion returns a Python expression as text; operands stand for NumPy arrays. In scope are ``np`` and
-    ``numerics``, which has what NumPy lacks. Floats of 16 bits are arrays of float32: NumPy has no bfloat16, and adds
-    up float16 in float16. What is computed of them is rounded after each operation, as torch's kernels do it.
+    ``numerics``, which has the functions that NumPy lacks. Floats of 16 bits are arrays of float32: NumPy has no
+    bfloat16, and adds up float16 in float16. Results are rounded after each operation, as torch's kernels do it.
     """
 
     name = "reference"
@@ -50,7 +50,7 @@ class ReferenceVendor(Vendor):
         return f"def subgraph({parameters}):\n{''.join(lines)}    return ({results})\n"
 
     def _convert(self, operation: Operation) -> str:
-        """The expression for an operation; what is computed in 16 bits is computed in float32 and rounded."""
+        """The expression for an operation; operations in 16 bits are computed in float32 and rounded."""
         from npu_graph.reference import layout
         from npu_graph.reference.text import HALVES
 

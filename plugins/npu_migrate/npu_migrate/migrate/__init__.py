@@ -1,7 +1,7 @@
 """CUDA -> NPU in the source: ``patchcore migrate``.
 
-Programs are read with libcst, names are followed to what was imported under them, and rules, which are data
-(:mod:`.rules`, the files in ``rules/``), say what becomes of them. What is certain is rewritten; what is not is
+Programs are read with libcst, names are followed to the imported objects, and rules, which are data
+(:mod:`.rules`, the files in ``rules/``), say how they change. A certain change is made; an uncertain one is
 reported with its place. Where :mod:`torch_npu_patches.transfer_to_npu` makes an unmodified program run, this makes the
 change permanent and reviewable.
 

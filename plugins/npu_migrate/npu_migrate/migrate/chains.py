@@ -37,7 +37,7 @@ def convert_chains(record: Record, names: Names, table: RuleTable) -> None:
 def report_calls(record: Record, names: Names, table: RuleTable) -> None:
     """Report calls of qualified names; where a rule has keywords, those that have one of them.
 
-    The argument that a rule is about stays as it is: its note has what to write instead.
+    The argument that a rule is about stays as it is: its note has the replacement.
     """
     for call in record.program.calls:
         meaning = names.meaning(call.func)
@@ -87,7 +87,7 @@ def _convert(record: Record, table: RuleTable, chain: cst.Attribute, meaning: Me
 
 
 def _reported_part(chain: cst.Attribute, meaning: Meaning, table: RuleTable) -> Any:
-    """The shortest beginning of a chain that the rule is about: ``torch.nn.DataParallel``, not what is asked of it."""
+    """The beginning of a chain that the rule is about: ``torch.nn.DataParallel``, without the attributes after it."""
     found = table.find("attr", meaning.name)
     node: Any = chain
     while isinstance(node.value, cst.Attribute):
@@ -152,7 +152,7 @@ def _convert_import(record: Record, table: RuleTable, node: cst.Import) -> None:
             made = alias
         elif alias.asname is not None:
             made = alias.with_changes(name=_expression(new))
-        else:  # what it binds is the package
+        else:  # the name that it binds is the package
             made = alias.with_changes(name=cst.Name(name.partition(".")[0]))
         if not any(made.deep_equals(other.with_changes(comma=made.comma)) for other in aliases):
             aliases.append(made)

@@ -143,7 +143,7 @@ def _rules(files: Sequence[str]) -> Iterator[Rule]:
         try:
             for source in itertools.chain.from_iterable(answers):
                 yield from read_rules(source, f"plugin {provenance.plugin}")
-        except Exception as error:  # of a generator, or of what is in a file
+        except Exception as error:  # of a generator, or of the content of a file
             plugins.note(provenance, HOOK, error)
     for problem in plugins.problems:
         if problem.where == HOOK:

@@ -1,4 +1,4 @@
-"""One module from CUDA to NPU: its new source, and what was found in it."""
+"""Converts one module from CUDA to NPU: its new source, and the findings in it."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def convert(
         source: the module, without a byte order mark; line ends of any kind stay.
         table: the rules.
         file: its path, for findings.
-        owned: what classes of other modules of the project define, see :mod:`.facts`.
+        owned: the names that classes of other modules of the project define, see :mod:`.facts`.
         distributed: make a training script for one card one for several.
         kernels: facts about compiled operators from other modules of the project.
 
     Raises:
         libcst.ParserSyntaxError: it is not Python.
-        NotReproduced: what is not to be changed would be.
+        NotReproduced: the rest of the source would change, too.
     """
     if not (table.may_be_about(source) or distributed or kernels.may_be_in(source)):
         return Conversion(source, ())
@@ -72,7 +72,7 @@ def convert(
     known: Mapping[str, frozenset[str]] = merge([owned, owners(source, members)])
     report_operators(record, Kernels(program, names, table, kernels))
     convert_imports(record, table)
-    report_calls(record, names, table)  # first, because what it keeps is not converted
+    report_calls(record, names, table)  # first, because the calls that it keeps are not converted
     convert_chains(record, names, table)
     convert_members(record, names, table, known)
     flow = Flow(program, names)

@@ -158,7 +158,7 @@ class _Script:
                 return True
         return False
 
-    # --- what is done -------------------------------------------------------------------------------------------------
+    # --- the changes --------------------------------------------------------------------------------------------------
 
     def insert_before(self, statement: Any, lines: Sequence[str], shown_at: Any) -> None:
         self.record.edits.before(statement, [_statement(line) for line in lines])

@@ -31,7 +31,7 @@ class Edits:
 
         Args:
             node: of the original tree.
-            change: takes the node with what is inside it changed already, and returns what takes its place.
+            change: takes the node, whose inner nodes are changed already, and returns the node that replaces it.
         """
         self._changes.setdefault(node, []).append(change)
 
@@ -52,7 +52,7 @@ class Edits:
 
         Args:
             module: the original tree.
-            parents: what each node of it is in; nothing else is visited.
+            parents: the parent of each node of it; nothing else is visited.
         """
         around: set[cst.CSTNode] = {module}
         for node in (*self._changes, *self._before, *self._after):
@@ -63,7 +63,7 @@ class Edits:
         return module.visit(_Apply(self, around))
 
     def made(self, original: cst.CSTNode, updated: Any) -> Any:
-        """Return what takes the place of one node; ``updated`` is it with what is inside it changed already."""
+        """Return the node that replaces ``original``; ``updated`` is the same with its inner nodes changed already."""
         result = updated
         for change in self._changes.get(original, ()):
             result = change(result)

@@ -1,4 +1,4 @@
-"""Operators and kernels in C++ and CUDA sources: what has to be there on an NPU before the program runs."""
+"""Operators and kernels in C++ and CUDA sources, which an NPU must have before the program runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def operators(source: str, table: RuleTable, file: str, *, with_cuda: bool = Fal
 
     Args:
         source: C++ or CUDA.
-        table: the rules; the first of kind ``operator`` whose pattern meets a name tells what to do about it.
+        table: the rules; the first of kind ``operator`` whose pattern meets a name has the advice.
         file: its path, for findings.
         with_cuda: whether there are CUDA sources beside it; operators of a source that itself says nothing of CUDA
             are of the CPU otherwise.

@@ -1,4 +1,4 @@
-"""Files of a project: which there are, what is in them, and writing them without losing either."""
+"""Finds, reads and writes the files of a project."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def encode(source: Source) -> bytes:
     """Return the content of the file; the reverse of :func:`decode`.
 
     Raises:
-        UnicodeEncodeError: the encoding does not have what the text has.
+        UnicodeEncodeError: the encoding lacks a character of the text.
     """
     return source.text.encode(source.encoding)
 
@@ -97,13 +97,13 @@ def walk(
     """Yield the files of a tree, sorted, and their paths below ``root`` with ``/``; of a file, itself.
 
     Left out are the folders of :data:`NOT_OURS`, virtual environments by any name, links to folders, reports of
-    ``patchcore run``, ``work_dirs`` of mmengine, and what ``.gitignore`` files of the tree leave out.
+    ``patchcore run``, ``work_dirs`` of mmengine, and files that ``.gitignore`` files of the tree leave out.
 
     Args:
         root: a folder or a file.
         exclude: patterns of names, or of paths below ``root``, that are left out too.
         without: folders that are left out too.
-        left_out: gets what is left out, but for folders of tools and files that would not be read.
+        left_out: gets the paths that are left out, except folders of tools and files that would not be read.
 
     Raises:
         SettingsError: there is no such file or folder.
@@ -150,7 +150,7 @@ def _below(
         elif (is_folder and _has_reports(path)) or (not is_folder and _REPORT.fullmatch(entry.name)):
             why = "reports of patchcore run"
         elif is_folder and path.resolve() in skipped:
-            continue  # what is written
+            continue  # the output
         elif entry.is_symlink() and path.is_dir():
             why = "a link to a folder"
         elif not is_folder and not entry.is_file():

@@ -31,8 +31,8 @@ class Finding(NamedTuple):
         rule: id of the rule.
         level: one of :data:`LEVELS`.
         before: the code that was found.
-        after: what it became; empty where nothing was changed.
-        note: what to do about it.
+        after: the new code; empty where nothing was changed.
+        note: the advice.
     """
 
     file: str

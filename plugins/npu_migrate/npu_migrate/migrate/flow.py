@@ -25,7 +25,7 @@ class Arrival(NamedTuple):
 
     Args:
         rule: that tells so.
-        new: what the text becomes.
+        new: the new text.
     """
 
     rule: Rule
@@ -47,7 +47,7 @@ class Flow:
         self._seen: set[Any] = set()
 
     def expect(self, node: Optional[cst.BaseExpression], rule: Rule) -> None:
-        """A device, or what ``rule.value`` says, is expected in place of ``node``; follow it to texts."""
+        """Follow ``node``, where a device is expected (or a value of the kind ``rule.value``), to texts."""
         for part in parts(node, rule.value):
             if part.new is not None:
                 self.arrivals.setdefault(part.node, Arrival(rule, part.new))

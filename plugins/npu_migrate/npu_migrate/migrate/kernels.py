@@ -1,4 +1,4 @@
-"""Operators of compiled modules: what serves them on an NPU, and branches that run them only on CUDA.
+"""Operators of compiled modules: their counterparts on an NPU, and branches that run them only on CUDA.
 
 ``if x.is_cuda: kernel(x) else: portable(x)`` takes the portable branch on an NPU. A test that is rewritten to
 ``x.is_npu`` would take the kernel, so that it stays as it is where an NPU has no such kernel.
@@ -77,11 +77,11 @@ class Guard(NamedTuple):
 
 
 class _Sides(NamedTuple):
-    """The two sides of a test for CUDA: what runs on CUDA and what runs elsewhere."""
+    """The two sides of a test for CUDA: the code that runs on CUDA, and the code that runs elsewhere."""
 
     cuda: Sequence[cst.CSTNode]
     other: Sequence[cst.CSTNode]
-    rest_is_cuda: bool  # ``if not x.is_cuda: return portable(x)``: CUDA is what follows
+    rest_is_cuda: bool  # ``if not x.is_cuda: return portable(x)``: CUDA follows
 
 
 class Kernels:
@@ -91,7 +91,7 @@ class Kernels:
         program: the module.
         names: its names.
         table: the rules.
-        project: what other modules tell.
+        project: the facts of other modules.
     """
 
     def __init__(self, program: Program, names: Names, table: RuleTable, project: ProjectKernels) -> None:
@@ -100,7 +100,7 @@ class Kernels:
         self.table = table
         self.project = project
         self.imports: dict[Any, str] = {}  # statements that import a compiled module, and its name
-        self._modules: set[str] = set()  # what these are called here
+        self._modules: set[str] = set()  # the names of these here
         for node in program.imports:
             self._read_import(node)
         self.users: set[str] = set()
@@ -270,7 +270,7 @@ class Kernels:
 
 
 def _definitions(body: Iterable[Any]) -> Iterator[tuple[str, cst.CSTNode]]:
-    """Yield what a module defines that runs when it is called: no classes of models, which are made on any device."""
+    """Yield the functions of a module that a call runs: no classes of models, which are made on any device."""
     for statement in body:
         if isinstance(statement, cst.FunctionDef) or (isinstance(statement, cst.ClassDef) and _is_autograd(statement)):
             yield statement.name.value, statement.body
@@ -305,7 +305,7 @@ def _raises(side: Sequence[Any]) -> bool:
 
 
 def report_operators(record: Record, kernels: Kernels) -> None:
-    """Report what serves the operators of compiled modules, and keep the tests for CUDA that guard them."""
+    """Report the counterparts of operators of compiled modules, and keep the tests for CUDA that guard them."""
     program, table = record.program, kernels.table
     for node, name in kernels.imports.items():
         rule = rule_of_operator(table, name)

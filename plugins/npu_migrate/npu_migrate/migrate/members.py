@@ -1,4 +1,4 @@
-"""``x.cuda()`` and ``x.is_cuda``, where the name alone tells what ``x`` is, and where its class is the project's."""
+"""``x.cuda()`` and ``x.is_cuda``, where the name alone shows the type of ``x``, or its class is the project's."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Meaning(NamedTuple):
 
     Args:
         name: the qualified name, ``torch.cuda.Stream``.
-        base: what its first name stands for: ``torch.cuda`` where ``c`` of ``c.Stream`` was imported as that.
+        base: the object of its first name: ``torch.cuda`` where ``c`` of ``c.Stream`` was imported as that.
         sure: False where it may stand for something else as well.
     """
 
@@ -43,7 +43,7 @@ class Names:
 
     Args:
         scopes: of ``libcst.metadata.ScopeProvider``.
-        parents: what each node is in.
+        parents: the parent of each node.
         stars: modules that the program imports everything from.
     """
 
@@ -56,7 +56,7 @@ class Names:
         self._known: dict[tuple[int, str], Optional[tuple[str, bool]]] = {}
 
     def meaning(self, node: cst.BaseExpression) -> Optional[Meaning]:
-        """Return what a chain of names stands for where it begins with something imported, else ``None``."""
+        """Return the qualified name of a chain that begins with an imported name, else ``None``."""
         text, base = dotted(node), root(node)
         if text is None or base is None:
             return None

@@ -18,7 +18,7 @@ def has_rules(name: str, table: RuleTable) -> bool:
 
 
 def lines(source: str, table: RuleTable, file: str) -> Iterator[Finding]:
-    """Yield what rules of kind ``text`` find, once for each line and rule.
+    """Yield the findings of rules of kind ``text``, one for each line and rule.
 
     Args:
         source: the content.

@@ -78,7 +78,7 @@ def _of_comparison(comparison: cst.Comparison, names: Names, table: RuleTable) -
             for other in sides:
                 if other is not side:
                     for part in parts(other, rule.value):
-                        if part.new is not None:  # what a variable is compared with tells nothing about it
+                        if part.new is not None:  # a value that a variable is compared with shows nothing about it
                             yield part.node, rule
 
 

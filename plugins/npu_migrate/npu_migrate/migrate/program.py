@@ -83,7 +83,7 @@ class Program:
         return found
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """Yield what a node is in, from the inside."""
+        """Yield the nodes around a node, the innermost first."""
         parent = self.parents.get(node)
         while parent is not None:
             yield parent
@@ -129,7 +129,7 @@ class Program:
         self.loads.append(node)
 
     def _read_assignment(self, node: Any) -> None:
-        """Remember what a field of a class is; objects of the class have it as an attribute."""
+        """Remember the value of a field of a class; objects of the class have it as an attribute."""
         if node.value is None or not isinstance(self._owner(node), cst.ClassDef):
             return
         targets = [target.target for target in node.targets] if isinstance(node, cst.Assign) else [node.target]
@@ -168,7 +168,7 @@ def parts_of(node: cst.CSTNode) -> list[cst.CSTNode]:
 
 
 def _walk(module: cst.Module, parents: dict[cst.CSTNode, cst.CSTNode]) -> Iterator[cst.CSTNode]:
-    """Yield the nodes of a module, each after what it is in, and note what that is.
+    """Yield the nodes of a module, each after its parent, and note the parent.
 
     Visitors of libcst take several times as long: they look at white space, and make nodes anew.
     """

@@ -38,9 +38,9 @@ class Job(NamedTuple):
     Args:
         table: the rules.
         distributed: make scripts for one card scripts for several.
-        owned: what classes of the project define, see :mod:`.facts`.
+        owned: the names that classes of the project define, see :mod:`.facts`.
         with_cuda: whether the project has CUDA sources.
-        kernels: what its modules tell each other about compiled operators.
+        kernels: facts about compiled operators that its modules share.
     """
 
     table: RuleTable
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
     """The outcome of one file.
 
     Args:
-        path: the file, and what findings call it.
+        path: the file, and its name in findings.
         name: its path below the folder that is converted.
         content: its new content, ``None`` where it stays.
         diff: from the old to the new one, as lines of a unified diff.
@@ -76,13 +76,13 @@ def default_jobs() -> int:
 def convert_files(
     files: Sequence[tuple[Path, str]], job: Job, *, jobs: int = 1, progress: Progress = lambda: None
 ) -> Iterator[Outcome]:
-    """Convert files and yield what became of each, in their order, whatever the number of processes.
+    """Convert files and yield the result of each, in their order, whatever the number of processes.
 
     A file that cannot be read or parsed becomes a finding; the others are converted.
 
     Args:
-        files: paths, which findings call them by, and what they are called below the folder that is converted.
-        job: what is the same for all; ``owned``, ``with_cuda`` and ``kernels`` are completed here.
+        files: paths, as findings show them, and their paths below the folder that is converted.
+        job: the facts that are the same for all; ``owned``, ``with_cuda`` and ``kernels`` are completed here.
         jobs: how many processes to use where there are many files.
         progress: called once for each file.
     """

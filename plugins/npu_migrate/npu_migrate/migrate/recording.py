@@ -34,7 +34,7 @@ class Record:
         self._kept: set[cst.CSTNode] = set()
 
     def keep(self, node: cst.CSTNode) -> None:
-        """Leave a node, and what is inside it, as it is."""
+        """Leave a node, and the nodes inside it, unchanged."""
         self._kept.add(node)
 
     def keeps(self, node: cst.CSTNode) -> bool:
@@ -48,7 +48,7 @@ class Record:
 
         Args:
             node: of the original tree.
-            new: what takes its place.
+            new: the node that replaces it.
             rule: that asks for it.
             npu: whether torch has to know the NPU for it.
         """

@@ -28,7 +28,7 @@ __all__ = [
 #: Version of the JSON; raised when a key changes its meaning or goes.
 SCHEMA_VERSION = 1
 
-_MOST_NAMED = 5  # of what is left out for one reason
+_MOST_NAMED = 5  # of the files that are left out for one reason
 
 
 def as_dict(findings: Sequence[Finding], facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def tables(findings: Sequence[Finding], *, changes: bool) -> list[tuple[str, tup
 
     Args:
         findings: all of them.
-        changes: whether to list what was rewritten, which a diff shows as well.
+        changes: whether to list the rewritten places, which a diff shows as well.
     """
     made: list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]] = []
     for level, meaning in LEVELS.items():
@@ -117,7 +117,7 @@ WRITERS: Mapping[str, Callable[[Sequence[Finding], Mapping[str, Any]], str]] = {
 
 
 def left_out_lines(left_out: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return what was not looked at, a line for each reason.
+    """Return the files that were not read, a line for each reason.
 
     Args:
         left_out: names and reasons.

@@ -1,13 +1,13 @@
-"""Rules: what a name, an argument or a text becomes. Data, from TOML files of this plugin, of others and of users.
+"""Rules for changing names, arguments and texts. They are data, from TOML files of this plugin, of others and of users.
 
 [[rule]]
 id = "cuda.namespace"
 kind = "attr"
 match = ["torch.cuda.synchronize", "torch.cuda.amp.*"]
-replace = "torch.npu.*"      # a * stands for what is behind the last dot of a name, or for what the * of match met
+replace = "torch.npu.*"      # a * stands for the part after the last dot of a name, or the part that * of match met
 level = "auto"               # or review, unsupported, unknown, precision, performance: reported, not rewritten
 except = ["torch.cuda.amp.common"]
-note = "what to do about it"
+note = "the advice"
 """
 
 from __future__ import annotations
@@ -61,16 +61,16 @@ class Rule:
 
     Args:
         id: its name, unique in a table.
-        kind: what it is about.
+        kind: of its subject.
         match: the names it is about.
-        level: ``auto`` to rewrite, else what is reported.
-        replace: what the name becomes.
+        level: ``auto`` to rewrite, else the level of the finding.
+        replace: the new name.
         position: which positional argument it is about, from 0 and not counting ``self``.
         keywords: which keyword arguments it is about.
-        value: what the arguments hold, one of :data:`VALUES`.
+        value: the kind of value of the arguments, one of :data:`VALUES`.
         exclude: names that ``match`` meets and the rule is not about; ``except`` in TOML.
         files: patterns of file names.
-        note: what to do about it.
+        note: the advice.
         source: the file or plugin it comes from.
     """
 
@@ -92,7 +92,7 @@ class Rule:
         return not any(name == other or _below(other, name) for other in self.exclude)
 
     def renamed(self, name: str) -> str:
-        """Return what a name that the rule matches becomes."""
+        """Return the new name for a name that the rule matches."""
         assert self.replace is not None
         prefixes = [other[:-1] for other in self.match if _below(other, name)]
         rest = name[len(max(prefixes, key=len)) :] if prefixes and name not in self.match else name.rpartition(".")[2]
@@ -196,7 +196,7 @@ def _check_patterns(rule: Rule, where: str) -> None:
 
 
 class RuleTable:
-    """The rules of one run, found by what they match. Immutable; it can be sent to other processes.
+    """The rules of one run, found by the names that they match. Immutable; it can be sent to other processes.
 
     Args:
         rules: a later one takes the place of an earlier one with the same id.
@@ -227,7 +227,7 @@ class RuleTable:
         return self._by_kind.get(kind, ())
 
     def find(self, kind: str, name: str) -> Optional[tuple[Rule, str]]:
-        """Return the rule of ``kind`` for a qualified name or for what it begins with, and the part it is about.
+        """Return the rule of ``kind`` for a qualified name or its beginning, and the part that the rule is about.
 
         The longest part wins; ``package.*`` is about everything below the package and not about the package itself.
         """
@@ -250,11 +250,11 @@ class RuleTable:
         return self._exact.get((kind, name), ())
 
     def names_of(self, kind: str) -> frozenset[str]:
-        """Return what the rules of one kind match."""
+        """Return the names that the rules of one kind match."""
         return frozenset(name for rule in self.of_kind(kind) for name in rule.match)
 
     def translate(self, name: str) -> str:
-        """Return what a qualified name is called after all rules that rewrite; itself where none does."""
+        """Return a qualified name as the rules rewrite it; itself if none does."""
         found = self.find("attr", name)
         if found is None or found[0].level != "auto":
             return name

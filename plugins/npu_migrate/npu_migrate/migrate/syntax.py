@@ -56,13 +56,13 @@ def with_text(node: cst.SimpleString, text: str) -> cst.SimpleString:
 
 
 def assigned(target: cst.CSTNode, parents: Mapping[cst.CSTNode, cst.CSTNode]) -> Optional[Any]:
-    """Return what is assigned to a target: ``t = value``, ``t: T = value``, ``(t := value)``, ``a, t = x, value``.
+    """Return the value assigned to a target: ``t = value``, ``t: T = value``, ``(t := value)``, ``a, t = x, value``.
 
     ``None`` where nothing is, or where it is unknown.
 
     Args:
         target: a name or attribute.
-        parents: what each node is in.
+        parents: the parent of each node.
     """
     parent = parents.get(target)
     index = None

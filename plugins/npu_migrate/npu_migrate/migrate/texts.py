@@ -1,4 +1,4 @@
-"""Texts: environment variables, and what looks like a device and was left over."""
+"""Texts: environment variables, and texts like devices that no other step has changed."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
     Args:
         node: the part.
-        new: what takes its place, ``None`` for a part whose value comes from elsewhere: a name, an attribute.
+        new: the new value, ``None`` for a part whose value comes from elsewhere: a name, an attribute.
     """
 
     node: cst.BaseExpression
@@ -36,17 +36,17 @@ class Part(NamedTuple):
 
 
 def translate(text: str, value: str) -> Optional[str]:
-    """Return what a text is on an NPU, ``None`` where it stays.
+    """Return the text for an NPU, ``None`` if it stays.
 
     Args:
         text: the text as a whole.
-        value: what it is taken for, one of :data:`npu_migrate.migrate.rules.VALUES`.
+        value: the kind that it is taken for, one of :data:`npu_migrate.migrate.rules.VALUES`.
     """
     return _TRANSLATORS[value](text)
 
 
 def is_value(node: cst.CSTNode) -> Optional[str]:
-    """Return what a literal looks like, ``device``, ``backend`` or ``tensor_type``, ``None`` for nothing of these.
+    """Return the kind of a literal, ``device``, ``backend`` or ``tensor_type``, ``None`` for nothing of these.
 
     ``torch.cuda.Event`` looks like a type: it stands in annotations.
     """
@@ -96,7 +96,7 @@ def parts(node: Optional[cst.BaseExpression], value: str) -> Iterator[Part]:
     elif isinstance(node, (cst.List, cst.Tuple, cst.Set)):
         for element in node.elements:
             yield from parts(element.value, value)
-    elif isinstance(node, cst.Dict):  # map_location: the keys say what the file was written on
+    elif isinstance(node, cst.Dict):  # map_location: the keys name the device that the file was written on
         for entry in node.elements:
             yield from parts(entry.value, value)
     elif isinstance(node, cst.NamedExpr):

@@ -16,7 +16,7 @@ def main(arguments: Sequence[str]) -> None:
     """Call a function; with ``device=`` where it has a parameter of that name, and the program's arguments as texts.
 
     Args:
-        arguments: device, ``module:function``, and what the function is called with.
+        arguments: device, ``module:function``, and the arguments of the function.
 
     Raises:
         SystemExit: there is no such function.

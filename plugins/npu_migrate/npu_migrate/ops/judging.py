@@ -1,4 +1,4 @@
-"""The comparison: what was traced, compared with what torch_npu has."""
+"""Compares the operators that were traced with those that torch_npu has."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Row:
     Args:
         operator: the dispatcher's name.
         status: one of ``STATUSES``.
-        record: what is shown of it: of the NPU's trace where it is there, else of the CPU's.
+        record: the record to show: that of the NPU's trace if there is one, else that of the CPU's.
         calls: how often each trace has seen it, by the trace's name: on its device; for ``ELSEWHERE`` with CPU tensors.
         falls_back: for one that is missing: whether it runs on the CPU, or raises.
         left: for one that is missing: the calls that remain with patches applied; ``None`` where that was not traced.
@@ -112,12 +112,12 @@ class Comparison:
     """The result.
 
     Args:
-        program: what was run.
-        table: what it was compared with.
+        program: the command that was run.
+        table: the table that it was compared with.
         traces: the runs.
         device: kind of device of the trace that was judged.
-        rows: what is missing first.
-        notes: what is to be known about it.
+        rows: missing operators first.
+        notes: remarks for the reader.
     """
 
     program: str
@@ -155,8 +155,8 @@ def judge(
     """Compare traces with a table. Where the program fails on the NPU without patches, that with patches counts, too.
 
     Args:
-        program: what was run.
-        table: what torch_npu has.
+        program: the command that was run.
+        table: the operators of torch_npu.
         traces: on the CPU, on the NPU, or both.
         patched: the program on the NPU with patches applied.
         fallback: False where ``TORCH_NPU_FALLBACK_CPU_DISABLE`` makes an operator without a kernel an error.

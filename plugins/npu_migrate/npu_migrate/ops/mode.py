@@ -19,7 +19,7 @@ _NPU = private_torch.get_privateuse1_backend_name
 
 
 def make_mode(tracer: Any) -> Callable[[], TorchDispatchMode]:
-    """Return what makes a mode, one for each thread, that tells ``tracer``.
+    """Return a function that makes a mode, one for each thread, that reports to ``tracer``.
 
     Args:
         tracer: a :class:`~npu_migrate.ops.tracing.Tracer`.
@@ -40,9 +40,10 @@ class _OperatorMode(TorchDispatchMode):
         if any(issubclass(kind, FakeTensor) for kind in types):
             return func(*args, **kwargs)  # nothing is computed
         if any(kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ for kind in types):
-            return NotImplemented  # a tensor subclass: what it runs on the tensors inside comes here then
+            return NotImplemented  # a tensor subclass: the operators that it runs on its inner tensors come here then
         if types or not isinstance(func, OpOverload):
-            # autograd copies what it saves (TensorImpl::shallow_copy_and_detach), by an operator only under a mode
+            # autograd copies the tensors that it saves (TensorImpl::shallow_copy_and_detach), by an operator only under
+            # a mode
             return func(*args, **kwargs)
         name = func.name()
         if name == _QUESTION:

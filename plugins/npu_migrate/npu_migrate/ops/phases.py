@@ -1,8 +1,8 @@
 """Phases of a training step: forward, backward, optimizer, clipping; told by the functions that begin them.
 
 ``torch.autograd.backward`` and ``grad``, ``step`` and ``zero_grad`` of optimizers, ``torch.nn.utils.clip_grad*`` and
-``GradScaler`` are wrapped, by patches like any other. What is outside all of them is forward. The innermost one counts,
-so that the closure of ``optimizer.step(closure)`` is forward and its ``backward()`` is backward.
+``GradScaler`` are wrapped, by patches like any other. Calls outside all of them belong to the forward. The innermost
+one counts, so that the closure of ``optimizer.step(closure)`` is forward and its ``backward()`` is backward.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from patchcore.plugin import write_whole
 
 __all__ = ["OTHERS", "OperatorRecord", "ProcessTrace", "count", "merge", "read_processes"]
 
-#: The key that counts what came after the first few.
+#: The key that counts the calls after the first few.
 OTHERS = "others"
 
 #: How many different shapes and lines of one operator are told apart.
@@ -99,7 +99,7 @@ class OperatorRecord:
             count(self.patches, patch)
 
     def include(self, other: OperatorRecord) -> None:
-        """Add what another process has counted."""
+        """Add the counts of another process."""
         self.calls += other.calls
         self.inner += other.inner
         self.raised += other.raised
@@ -141,7 +141,7 @@ class ProcessTrace:
 
 
 def read_processes(folder: Path) -> list[ProcessTrace]:
-    """Return what the processes of a run have written into ``folder``, in the order of their ids."""
+    """Return the traces that the processes of a run have written into ``folder``, in the order of their ids."""
     views = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob(f"{_PREFIX}*.json")]
     return [ProcessTrace.of(view) for view in sorted(views, key=lambda view: int(view["process"]))]
 

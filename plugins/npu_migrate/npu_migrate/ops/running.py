@@ -45,7 +45,7 @@ class Program:
     arguments: tuple[str, ...] = ()
 
     def command(self, device: str) -> tuple[str, ...]:
-        """Return what comes after the options of ``patchcore run``.
+        """Return the arguments after the options of ``patchcore run``.
 
         Args:
             device: ``cpu`` or ``npu``, told to a function that asks.
@@ -92,12 +92,12 @@ def npu_options() -> tuple[str, ...]:
 def run(
     name: str, device: str, program: Program, options: Sequence[str], request: Request, *, late: Sequence[str] = ()
 ) -> Trace:
-    """Run the program and return what it has run. Its output goes to stderr.
+    """Run the program and return the trace of its operators. Its output goes to stderr.
 
     Args:
         name: of the trace.
         device: ``cpu`` or ``npu``.
-        program: what to run.
+        program: the command to run.
         options: of ``patchcore run`` itself.
         request: for the tracing processes.
         late: options that plugins have added to ``patchcore run``.

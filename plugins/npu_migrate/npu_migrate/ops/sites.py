@@ -1,4 +1,4 @@
-"""Lines of the program: which one made a call of an operator, and which patches replace what it was made in."""
+"""Lines of the program: which one called an operator, and which patches replace the function around it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _codes(target: Target) -> set[CodeType]:
         owner, value = value, inspect.getattr_static(value, str(step), None)
     code = _code(value)
     if code is not None and inspect.isclass(owner) and str(target.path[-1]) not in vars(owner):
-        code = None  # inherited: what is special about the class are its own functions
+        code = None  # inherited: only the own functions of the class matter
     if code is not None:
         return {code}
     klass = value if inspect.isclass(value) else owner
@@ -118,7 +118,7 @@ class Sites:
 
         Args:
             frame: where to begin.
-            within_engine: stop where torch enters the autograd engine, as what is above asked for the backward pass.
+            within_engine: stop where torch enters the autograd engine: the frames above have started the backward pass.
         """
         line: Optional[str] = None
         patches: tuple[str, ...] = ()

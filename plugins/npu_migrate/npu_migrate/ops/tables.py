@@ -18,7 +18,7 @@ __all__ = ["COMPOSITE", "FALLBACK", "KERNEL", "Table", "available", "choose", "e
 _FOLDER = Path(__file__).with_name("tables")
 _PREFIX = "torch_npu-"
 
-#: What runs an operator on NPU tensors: a kernel of torch_npu, a kernel for all devices that calls other operators, or
+#: How an operator runs on NPU tensors: a kernel of torch_npu, a kernel for all devices that calls other operators, or
 #: none, so that torch_npu's fallback computes on the CPU.
 KERNEL, COMPOSITE, FALLBACK = "kernel", "composite", "none"
 
@@ -61,7 +61,7 @@ class Table:
     Args:
         torch_npu: its version.
         torch: the version of torch it is for, whose operators are listed.
-        source: what the names were read from, and how.
+        source: where the names were read, and how.
         fallback: whether an operator without a kernel runs on the CPU.
         operators: word for each, by the dispatcher's name: ``kernel``, ``structured``, ``explicit``, ``implicit``,
             ``sparse``, ``none``; see ``tools/operator_table.py``.

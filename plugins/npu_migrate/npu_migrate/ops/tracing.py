@@ -1,6 +1,6 @@
 """Sees every operator that a process runs, by a ``TorchDispatchMode``, in the program's thread and those it starts.
 
-A mode is called below autograd: what it sees are the operators that the device's kernels are asked for, after operators
+A mode is called below autograd: it sees the operators for which kernels of the device are looked up, after operators
 that are only compositions of others were taken apart (``CompositeImplicitAutograd``). With tensors of an NPU, those of
 ``CompositeExplicitAutograd`` are looked into as well: their kernels, which are the same for every device, run under the
 mode, unless the table says that torch_npu has a kernel of its own.
@@ -32,7 +32,7 @@ __all__ = ["REQUEST", "Request", "trace_process"]
 
 logger = logging.getLogger("patchcore")
 
-#: The file that says what a trace is to know, beside those that processes write.
+#: The file with the request for a trace, beside those that processes write.
 REQUEST = "request.json"
 
 #: How many of the newest forward calls are remembered for their backward pass.
@@ -44,7 +44,7 @@ class Request(NamedTuple):
 
     Args:
         kernels: operators that torch_npu has kernels for: composites among them are not looked into.
-        targets: what patches replace, by patch.
+        targets: of patches, by patch.
     """
 
     kernels: Collection[str] = ()
@@ -69,7 +69,7 @@ class Tracer:
     """The records of this process.
 
     Args:
-        request: what to know.
+        request: the settings of the trace.
     """
 
     def __init__(self, request: Request) -> None:
@@ -91,7 +91,7 @@ class Tracer:
         self.mode().__enter__()
 
     def in_thread(self, original: Callable[[Any], None], thread: Any) -> None:
-        """Wrapper of ``threading.Thread.run`` as a thread enters it: trace what it does.
+        """Wrapper of ``threading.Thread.run`` as a thread enters it: trace the thread.
 
         Args:
             original: of the class ``Thread``.
@@ -138,12 +138,12 @@ class Tracer:
         return self._forward.get(node._sequence_nr()) or self.sites.find(frame)
 
     def forget(self) -> None:
-        """Drop what was seen: a forked process has a copy of what its parent is going to write."""
+        """Drop the records: a forked process has a copy of those that its parent will write."""
         self.records.clear()
         self.emulated = 0
 
     def write(self, folder: Path) -> None:
-        """Write what was seen into ``folder``."""
+        """Write the records into ``folder``."""
         version = None if self._torch is None else str(self._torch.__version__)
         trace = ProcessTrace(os.getpid(), tuple(sys.argv), version, tuple(self.records.values()), self.emulated)
         try:
@@ -153,7 +153,7 @@ class Tracer:
 
 
 def trace_process(folder: Path) -> None:
-    """Trace this process from the import of torch on, and write what it has run into ``folder`` at its end.
+    """Trace this process from the import of torch on, and write its operators into ``folder`` at its end.
 
     Args:
         folder: made if need be; a :class:`Request` may be in it.
@@ -169,6 +169,6 @@ def trace_process(folder: Path) -> None:
 
 def _patches(tracer: Tracer) -> Iterator[pc.Patch]:
     yield from phases.PATCHES
-    # Thread.run is overridden by many; this is what calls it (Python 3.9 to 3.13, threading.py)
+    # many programs override Thread.run; this method calls it (Python 3.9 to 3.13, threading.py)
     yield pc.Patch("operators.threads", [pc.Wrap("threading:Thread._bootstrap_inner", tracer.in_thread)])
     yield pc.Patch("operators.trace", [pc.Call(tracer.start, module="torch")])

@@ -1,1 +1,1 @@
-"""Compares what the ranks of a job patch, when their process group is initialised."""
+"""Compares the patches of the ranks of a job, when their process group is initialised."""

@@ -37,7 +37,7 @@ class Store(Protocol):
 def compare_ranks(
     store: Store, rank: int, size: int, manifest: Mapping[str, Any], *, patience: float = PATIENCE
 ) -> list[str]:
-    """Compare the manifests of all ranks; every rank has to call it. Return what is wrong, a line each.
+    """Compare the manifests of all ranks; every rank has to call it. Return the differences, a line each.
 
     Rank 0 gets the data of every rank, the others get their own differences.
 

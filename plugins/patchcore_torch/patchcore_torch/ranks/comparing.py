@@ -46,7 +46,7 @@ def compare_when_grouped(patcher: Patcher, report: ProcessReport) -> None:
 
 
 def _compare(patcher: Patcher, report: ProcessReport) -> None:
-    """Log, or raise, what the ranks do not have in common; rank 0 logs it for all."""
+    """Log, or raise, the differences between ranks; rank 0 logs them for all."""
     import torch.distributed as dist
 
     from patchcore_torch.ranks.agreement import NO_MANIFEST, compare_ranks

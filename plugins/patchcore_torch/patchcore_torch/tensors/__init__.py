@@ -1,1 +1,1 @@
-"""How ``patchcore verify`` makes calls with tensors and arrays, and compares what they give."""
+"""How ``patchcore verify`` makes calls with tensors and arrays, and compares the results."""

@@ -39,7 +39,7 @@ def compare_numbers(actual: Any, wanted: Any, rtol: float) -> Optional[tuple[flo
     """Compare two tensors, or two arrays: dtype and shape, then the numbers.
 
     Returns:
-        The difference and what is wrong, as :meth:`Framework.compare_values` does; ``None`` for other values.
+        The difference and the fault, as from :meth:`Framework.compare_values`; ``None`` for other values.
     """
     tensors = is_tensor(actual) and is_tensor(wanted)  # parameters and tensors are alike
     if not tensors and (type(actual) is not type(wanted) or not hasattr(wanted, "dtype")):

@@ -69,7 +69,7 @@ class TensorExecution(Execution):
         return leaves
 
     def _weight(self, value: Any, generator: Any) -> Any:
-        # positive, so that what sums them up (a bias) does not cancel and lose its digits to the order of summation
+        # positive, so that a sum of them (for a bias) does not cancel and lose its digits to the order of summation
         weight = 0.5 + loaded_torch().rand(value.shape, generator=generator)
         return _as_dtypes(weight, self._cast).to(value)
 

@@ -34,7 +34,7 @@ def at_end(function: Callable[[], Any]) -> None:
     """
     from multiprocessing.util import Finalize  # for processes that make steps only
 
-    # multiprocessing ends what it has started after calling its finalizers
+    # multiprocessing ends its children after calling its finalizers
     Finalize(None, function, exitpriority=100)
 
 

@@ -54,7 +54,7 @@ class TrainingLoop(Declaration):
         return "patchcore.step." + re.sub(r"[^\w.]+", "_", f"{self.target.module}.{path}".lstrip("."))
 
     def patch(self, summary: str = "counts training steps") -> Patch:
-        """Return the patch that counts the steps of this loop, around what other patches do to it."""
+        """Return the patch that counts the steps of this loop, around the wrappers of other patches."""
         return Patch(
             self.name,
             [Wrap(self.target, CountedCall(self.when_call))],

@@ -35,8 +35,8 @@ def after_optimizer_step(optimizer: Any, args: Any, kwargs: Any) -> None:
         STEPS.optimizer_stepped(optimizer)
 
 
-# For torch.compile: not to be traced, as what torch.compiler.disable returns (torch 2.0 to 2.13 _dynamo/eval_frame.py),
-# which cannot be imported here.
+# For torch.compile: not to be traced, as a function that torch.compiler.disable returns (torch 2.0 to 2.13
+# _dynamo/eval_frame.py), which cannot be imported here.
 after_optimizer_step._torchdynamo_disable = True  # type: ignore[attr-defined]
 
 

@@ -13,7 +13,7 @@ from patchcore.plugin import did_you_mean, parse_decimal
 
 __all__ = ["AUTO", "ProfilingOptions", "brake_step", "check_brake"]
 
-#: The brake that stops when what was to be recorded is recorded.
+#: The brake that stops when the recording is complete.
 AUTO = "auto"
 
 _LARGEST_STEP = 2**63 - 1
@@ -138,7 +138,7 @@ def brake_step(brake: Union[int, str], profiling: Optional[ProfilingOptions]) ->
 
     Args:
         brake: see :func:`check_brake`.
-        profiling: what is to be recorded before, ``None`` for nothing.
+        profiling: the recording that comes before, ``None`` for none.
 
     Raises:
         SettingsError: there is no such step, or nothing would be recorded.

@@ -40,7 +40,7 @@ class Recorder:
         self.profile.step()
 
     def stop(self) -> None:
-        """End, and write what is recorded and not written."""
+        """End, and write the records that are not written."""
         self.profile.stop()
 
 
@@ -48,7 +48,7 @@ def make_recorder(options: ProfilingOptions, worker: str, first_step: int) -> Re
     """Return a recorder for one cycle.
 
     Args:
-        options: what to record.
+        options: of the recording.
         worker: names this process among those that write to the same directory.
         first_step: number of the first step that is recorded.
     """

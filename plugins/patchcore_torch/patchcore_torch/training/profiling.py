@@ -1,4 +1,4 @@
-"""Profiling: which steps are recorded when, and what is said about it."""
+"""Profiling: decides which steps are recorded, and logs where the records are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger("patchcore")
 class StepProfiler:
     """Wrapper of :func:`patchcore_torch.training.steps.after_step` that starts, steps and stops a profiler.
 
-    A process that makes no steps writes nothing and imports no profiler. What the profiler raises costs the recording,
+    A process that makes no steps writes nothing and imports no profiler. An error of the profiler costs the recording,
     not the training.
 
     Args:
@@ -66,7 +66,7 @@ class StepProfiler:
         return self._started_after + self.options.warmup + 1
 
     def _stop(self) -> None:
-        """Stop the recorder, which writes what it has recorded and not written yet."""
+        """Stop the recorder, which writes the records that are not written yet."""
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return
@@ -82,7 +82,7 @@ class StepProfiler:
             print_message(text)
 
     def _end(self) -> None:
-        """At the end of the process: write what is recorded of a cycle; say so when there is nothing."""
+        """At the end of the process: write the records of an unfinished cycle; log if there are none."""
         try:
             self._stop()
         except Exception as error:
@@ -97,6 +97,6 @@ class StepProfiler:
 
 
 def _worker_name() -> str:
-    """Return what tells the recordings of this process from those of others: rank, host, process id."""
+    """Return the name by which the recordings of this process differ from those of others: rank, host, process id."""
     rank = f"rank{process_rank()}_" if rank_variable() is not None else ""
     return f"{rank}{socket.gethostname()}_{os.getpid()}"

@@ -109,7 +109,7 @@ def _agree(values: Mapping[str, Any]) -> None:
 
 
 def _choices(value: Any, origin: str) -> Iterable[Choice]:
-    """Enable what was asked for: ``--disable '*' --profile DIR`` records the program without patches."""
+    """Enable the patches that the options need: ``--disable '*' --profile DIR`` records the program without patches."""
     return [] if value is None else [Choice(True, "patchcore.torch", origin, strength=None)]
 
 

@@ -1,7 +1,7 @@
 """The steps of training that this process has completed, and the function in which each of them ends.
 
 Two things count, and never both: calls of named loops (:class:`CountedCall`), and, as long as no named loop was seen,
-steps of optimizers. What acts on steps wraps :func:`after_step`.
+steps of optimizers. Patches that act on steps wrap :func:`after_step`.
 """
 
 from __future__ import annotations

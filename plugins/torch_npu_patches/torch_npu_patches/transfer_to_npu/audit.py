@@ -1,4 +1,4 @@
-"""Counts the lines of a program that use CUDA, and keeps what ran in their place.
+"""Counts the lines of a program that use CUDA, and records the calls that ran in their place.
 
 Four uses are counted: an argument that names CUDA (``device="cuda:1"``, ``backend="nccl"``, also
 ``x.cuda()``), a device number (``x.to(0)``), a call of ``torch.cuda`` or of another function that means CUDA
@@ -65,7 +65,7 @@ _OURS = frozenset(("torch_npu_patches", "npu_emulator", "patchcore"))
 _BETWEEN = _OURS | {"", "torch", "torch_npu", "typing_extensions", "contextlib"}
 _roots: dict[Any, str] = {}  # by module name
 
-#: Folders of installed packages: the program is what is elsewhere.
+#: Folders of installed packages: files elsewhere are the program.
 _INSTALLED = ("site-packages", "dist-packages")
 _LIBRARY = tuple(f"{folder}/" for folder in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
@@ -86,7 +86,7 @@ class Place(NamedTuple):
 
     Args:
         group: name of the patch.
-        target: what was called, as in the patch.
+        target: the called function, as in the patch.
         argument: name of the argument; empty for a function that takes no device.
     """
 
@@ -97,12 +97,12 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Site:
-    """One line of a program that uses CUDA, and what ran in its place.
+    """One line of a program that uses CUDA, and the call that ran in its place.
 
     Args:
-        place: what was called.
+        place: the called function.
         file, line: the caller outside torch.
-        before, after: the device or backend in the program and what took its place, as text. For a call without a
+        before, after: the device or backend in the program and its replacement, as text. For a call without a
             device these are ``""`` and the function of torch.npu, or the answer of ``is_available`` and
             ``is_cuda``.
         count: how often.
@@ -138,7 +138,7 @@ class Site:
 
 
 class _Tally:
-    """How often a line passed one value, and that value with what became of it: reports make text of them."""
+    """How often a line passed one value, and that value with its replacement: reports make text of them."""
 
     __slots__ = ("after", "before", "code", "count", "is_shown", "line")
 
@@ -227,7 +227,7 @@ class Counter:
         return tally
 
     def sites(self) -> list[Site]:
-        """Return what was counted, one entry for each line, value and kind."""
+        """Return the counts, one entry for each line, value and kind."""
         merged: dict[tuple[str, int, str, str, str], int] = {}
         with self._lock:
             for kind, tallies in self._tallies.items():
@@ -239,7 +239,7 @@ class Counter:
         return [Site(self.place, *site[:4], count=count, kind=site[4]) for site, count in merged.items()]
 
     def _texts(self, kind: str, tally: _Tally) -> tuple[str, str]:
-        """Return the device or backend in the program and what took its place, as text."""
+        """Return the device or backend in the program and its replacement, as text."""
         before, after = tally.before, tally.after
         if kind in (ARGUMENT, NUMBER):
             return str(before), str(after)
@@ -317,7 +317,7 @@ def _forked() -> None:
         counter.forked()
 
 
-if hasattr(os, "register_at_fork"):  # a worker reports what it did itself
+if hasattr(os, "register_at_fork"):  # a worker reports its own calls
     os.register_at_fork(after_in_child=_forked)
 
 

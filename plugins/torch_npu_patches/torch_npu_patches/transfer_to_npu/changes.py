@@ -1,4 +1,4 @@
-"""The changes this layer is made of. They leave out what this version does not have, and most wait for torch_npu."""
+"""The changes of this layer. They skip names that this version lacks, and most wait for torch_npu."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _NpuChange(SlotChange):
     """A change of torch that makes sense with torch_npu there only.
 
     Targets start at the module ``torch``, ``torch:cuda.set_device``: torch's modules are executed in the middle of its
-    own import, and what is put there may need all of torch. :attr:`source` names something of torch_npu, so that the
+    own import, and the replacement may need all of torch. :attr:`source` names something of torch_npu, so that the
     engine waits while that is being imported, as it is when torch_npu imports torch.
     """
 
@@ -36,8 +36,8 @@ class Adapt(_NpuChange):
     """Put ``make(original)`` in the place of the target, where there is one.
 
     Args:
-        target: what is adapted.
-        make: called with what is there now; returns what to put there, or a :class:`patchcore.Skip`.
+        target: the place that is adapted.
+        make: called with the present object; returns the object to write, or a :class:`patchcore.Skip`.
         create: call ``make(None)`` where there is nothing, instead of leaving the target out.
     """
 
@@ -60,7 +60,7 @@ class Adapt(_NpuChange):
 
 
 class Extend(Adapt):
-    """Put ``make(original)`` in the place of a table: what is there, and more. What torch has in it does not matter."""
+    """Put ``make(original)`` in the place of a table: its entries and more. Its content in torch does not matter."""
 
     @property
     def adds(self) -> bool:
@@ -68,11 +68,11 @@ class Extend(Adapt):
 
 
 class Count(Extend):
-    """Put ``make(original)`` in the place of a function: it counts the call and does what torch's own does."""
+    """Put ``make(original)`` in the place of a function: it counts the call and then calls torch's own."""
 
 
 class Answer(pc.Replace):
-    """Replace a function that queries torch by one with a fixed result. What torch's own does does not matter."""
+    """Replace a function that queries torch by one with a fixed result. The code of torch's own does not matter."""
 
     may_be_absent = True
 
@@ -105,7 +105,7 @@ class Counterpart(_NpuChange):
 
 
 def counterpart(npu: pc.Target) -> Any:
-    """Return what ``npu`` names, or a :class:`patchcore.Skip` where torch_npu has nothing of that name."""
+    """Return the object that ``npu`` names, or a :class:`patchcore.Skip` where torch_npu has nothing of that name."""
     found: Any = importlib.import_module(npu.module)
     for step in npu.path:
         found = getattr(found, str(step), ABSENT)

@@ -1,4 +1,4 @@
-"""Copies between the devices of one process: what ``nn.DataParallel``, ``torch.cuda.comm`` and ``.nccl`` call.
+"""Copies between the devices of one process, for ``nn.DataParallel``, ``torch.cuda.comm`` and ``.nccl``.
 
 torch has these functions of ``torch._C`` only where it was built with CUDA (``python_comm.cpp`` and
 ``python_nccl.cpp`` in ``torch/csrc/cuda``, torch 2.13). Here they are made of ``Tensor.to``. A device is its number,

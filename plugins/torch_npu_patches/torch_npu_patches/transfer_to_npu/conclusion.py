@@ -19,7 +19,7 @@ __all__ = ["describe_kinds", "describe_move", "vendor_adapter"]
 
 _VENDOR = "torch_npu.contrib.transfer_to_npu"
 
-#: How many lines do what: the verb for one line, for several, and its object.
+#: The texts of the counts: the verb for one line, for several, and its object.
 _KINDS = {
     audit.ARGUMENT: ("names CUDA", "name CUDA"),
     audit.NUMBER: ("passes a device number", "pass a device number"),
@@ -92,7 +92,7 @@ def describe_kinds(sites: Iterable[audit.Site]) -> str:
 def vendor_adapter() -> str:
     """Return a sentence if the program has imported torch_npu's own adapter; empty if it has not.
 
-    The emulator's module of that name applies the patches of this package, which count what they do.
+    The emulator's module of that name applies the patches of this package, which count their calls.
     """
     space = namespace_of(sys.modules.get(_VENDOR)) or {}
     if not space or str(space.get("__name__", "")) != _VENDOR:

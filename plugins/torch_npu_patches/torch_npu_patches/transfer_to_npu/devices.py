@@ -1,6 +1,6 @@
-"""Which values name a CUDA device, backend or tensor type, and what they are on an NPU.
+"""Recognises values that name a CUDA device, backend or tensor type, and translates them for an NPU.
 
-Every function here returns ``None`` for a value that is to stay what it is: most values do. Text counts as a device
+Every function here returns ``None`` for a value that stays unchanged: most values do. Text counts as a device
 only as a whole (``cuda``, ``cuda:3``), so that a path, an address or a sentence with the word in it never does. Nothing
 here imports torch, and nothing here is hard for ``torch.compile`` to follow: no regular expressions.
 """
@@ -29,7 +29,7 @@ __all__ = [
 CUDA = "cuda"
 NPU = "npu"
 
-#: Returns what a value is on an NPU, ``None`` where it stays.
+#: Returns the value for an NPU, ``None`` if it stays.
 Translator = Callable[[Any], Optional[Any]]
 
 _TENSOR_TYPES = "torch.cuda."
@@ -59,7 +59,7 @@ def npu_device(value: Any) -> Optional[Any]:
 
 
 def npu_accelerator(value: Any) -> Optional[Any]:
-    """Return what :func:`npu_device` does, for arguments whose numbers mean any accelerator: they are not counted."""
+    """Return the same as :func:`npu_device`, for arguments whose numbers mean any accelerator: they are not counted."""
     return npu_device(value)
 
 
@@ -107,11 +107,11 @@ def nccl_backend(value: str) -> Optional[str]:
 
 
 def npu_location(value: Any) -> Optional[Any]:
-    """Return what ``map_location`` of ``torch.load`` is to be.
+    """Return the ``map_location`` for ``torch.load``.
 
     A text or ``torch.device`` is a device. In a mapping the values are devices, and so are the keys, which are compared
-    with what the file says: that is ``npu:0`` where the file was written on an NPU and ``cuda:0`` where it was written
-    on a GPU, so the mapping answers both. Functions stay: what they call is rewritten where they call it.
+    with the location in the file: that is ``npu:0`` where the file was written on an NPU and ``cuda:0`` where it was
+    written on a GPU, so the mapping answers both. Functions stay: their calls are rewritten when they are made.
     """
     if not isinstance(value, Mapping):
         return npu_device(value)

@@ -1,6 +1,6 @@
 """torch.distributed for programs that name NCCL, with HCCL in use.
 
-What a program asks for is what it is told: a process group that was made as ``nccl`` answers ``nccl`` to
+A program gets the names that it has used: a process group that was made as ``nccl`` answers ``nccl`` to
 ``get_backend``, so that ``if dist.get_backend() == "nccl":`` goes where it goes on GPUs, and one made as ``hccl``
 answers ``hccl``. torch itself, which chooses NCCL's own features by that answer, is told the truth.
 """
@@ -35,7 +35,7 @@ _DEVICE_ID = Argument("device_id")
 
 
 def make_init_process_group(group: str, target: pc.Target) -> Make:
-    """``init_process_group``: NCCL is HCCL, and the default group remembers what it was asked for as."""
+    """``init_process_group``: NCCL is HCCL, and the default group remembers the name that the program passed."""
 
     def make(original: Any) -> Any:
         import torch.distributed as dist
@@ -73,7 +73,7 @@ def make_new_group(group: str, target: pc.Target) -> Make:
 
 
 def make_get_backend(target: pc.Target) -> Make:
-    """``get_backend``: what was asked for."""
+    """``get_backend``: the name that the program passed."""
 
     def make(original: Any) -> Any:
         import torch.distributed as dist

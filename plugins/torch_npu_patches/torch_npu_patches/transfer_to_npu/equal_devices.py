@@ -3,7 +3,7 @@
 ``torch.device`` is a type written in C, and Python refuses to set its ``__eq__``. So the two slots of the type are
 written, ``tp_richcompare`` and ``tp_hash`` (CPython's ``Include/cpython/object.h``): they get CPython's own functions
 that call methods written in Python, and the methods go into the dictionary of the type. ``.type``, ``str`` and ``repr``
-of a device stay as they are. A revert puts back what was there.
+of a device stay as they are. A revert puts the earlier functions back.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Comparing(Slot):
 
     __slots__ = ()
     space = "comparison"
-    #: By ``id`` of the type, what was written last: reading makes a new object.
+    #: By ``id`` of the type, the value written last: reading makes a new object.
     _written: dict[int, Comparison] = {}
 
     def read(self) -> Comparison:

@@ -184,7 +184,7 @@ DISTRIBUTED = layer_patch(
 
 
 def _given(value: Any) -> Callable[[Any], Any]:
-    """Return what puts ``value`` in the place of anything, and where there is nothing."""
+    """Return a function that puts ``value`` in the place of any object, and where there is none."""
     return lambda original: value
 
 

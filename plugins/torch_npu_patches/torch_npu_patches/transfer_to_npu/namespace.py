@@ -46,7 +46,7 @@ def changes(group: str) -> list[Change]:
 
     A function or class is that of torch.npu with its calls counted, and with the device rewritten where it takes one.
     A type of tensors or storages is the object of torch.npu itself, because torch compares these by identity. A name
-    that torch.npu does not have stays what it is, and the record of the change says so.
+    that torch.npu does not have is unchanged, and the record of the change says so.
     """
     found: list[Change] = []
     for name, arguments in tables.CUDA.items():
@@ -66,7 +66,7 @@ def changes(group: str) -> list[Change]:
 
 
 def counted(group: str, paths: Iterable[str]) -> list[Change]:
-    """Return the changes that count the calls of functions of torch and leave what they do.
+    """Return the changes that count the calls of functions of torch and keep their behaviour.
 
     Args:
         group: name of the patch.
@@ -82,8 +82,8 @@ def counted(group: str, paths: Iterable[str]) -> list[Change]:
 def without_counterpart() -> list[str]:
     """Return the names of ``torch.cuda.__all__`` that stay as they are, because torch.npu has nothing for them.
 
-    Calling them fails as it does in any torch that was built without CUDA. Submodules are not listed: what they define
-    goes with the name of torch.cuda that it is exported under. Imports torch and torch_npu.
+    Calling them fails as it does in any torch that was built without CUDA. Submodules are not listed: their names
+    count under the names of torch.cuda that they are exported as. Imports torch and torch_npu.
     """
     import torch
     import torch_npu
@@ -204,7 +204,7 @@ def _never_none(group: str) -> Callable[[Any, pc.Target], Any]:
 
 
 def _with_numbers(group: str) -> Callable[[Any, pc.Target], Any]:
-    """Return what makes ``get_device_properties``: torch and programs compare ``major`` with a number."""
+    """Return the factory of ``get_device_properties``: torch and programs compare ``major`` with a number."""
 
     def adapt(found: Any, target: pc.Target) -> Any:
         return counting(get_device_properties, (Argument("device", position=0),), group, target)
@@ -226,7 +226,7 @@ class DeviceProperties:
     vector cores, as in releases of torch_npu that have one. Other numbers that only GPUs have stay ``None``.
 
     Args:
-        found: what torch.npu returns.
+        found: the result of torch.npu.
     """
 
     def __init__(self, found: Any) -> None:
@@ -276,7 +276,7 @@ def _without_arguments(group: str) -> Callable[[Any, pc.Target], Any]:
 
 
 def _answer(group: str) -> Callable[[Any, pc.Target], Any]:
-    """Return what makes a function whose answers are counted too: they tell whether an NPU was visible."""
+    """Return the factory of a function whose results are counted too: they show whether an NPU was visible."""
 
     def adapt(found: Any, target: pc.Target) -> Any:
         note_call = audit.counter_of(Place(group, str(target), "")).note_call

@@ -2,8 +2,8 @@
 
 torch.jit.script and device contexts know the factories by tables, which are kept in step with wrapped ones.
 
-Both tables are filled at first use with what is in ``torch`` at that time. They are filled here before anything is
-wrapped. (Those of torch.compile, which would be dear to import for that, are filled with what is
+Both tables are filled at first use with the functions that ``torch`` has at that time. They are filled here before
+anything is wrapped. (Those of torch.compile, which would be dear to import for that, are filled with what is
 inside the wrappers: :mod:`torch_npu_patches.wrapping`.)
 """
 
@@ -101,7 +101,7 @@ def _exchange(node: ast.expr) -> None:
 
 
 def make_folded(original: Iterable[Any]) -> dict[Any, None]:
-    """Return a table of functions that torch.compile calls while it compiles, with what is inside the wrappers in it.
+    """Return a table of functions that torch.compile calls while it compiles, with those inside its wrappers.
 
     The table has ``torch.cuda.is_available`` and others as they are when torch._dynamo is imported: wrappers, perhaps.
     torch.compile follows the call of a wrapper and then looks for the function inside.

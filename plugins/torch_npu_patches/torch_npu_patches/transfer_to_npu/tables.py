@@ -1,6 +1,6 @@
 """The rewritten targets of torch and their arguments, as data. Read in torch 2.13.
 
-What a version of torch lacks is left out.
+Names that a version of torch lacks are left out.
 
 Positions are those of callables written in C; those of functions written in Python are read.
 """

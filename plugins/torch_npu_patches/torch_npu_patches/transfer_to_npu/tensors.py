@@ -1,6 +1,6 @@
 """Replacements in torch.Tensor and its like that are more than a rewritten argument.
 
-Each ``make_...`` takes the group and the target, for the audit, where it needs them, and returns what makes the
+Each ``make_...`` takes the group and the target, for the audit, where it needs them, and returns the factory of the
 replacement from the original.
 """
 

@@ -54,7 +54,7 @@ class AsAscendVariable(SlotChange):
 
 
 def npu_numbers(value: str) -> tuple[Optional[list[int]], str]:
-    """Return the NPUs that a CUDA_VISIBLE_DEVICES chooses, ``None`` if it chooses none by number, and what to say.
+    """Return the NPUs that a CUDA_VISIBLE_DEVICES chooses, ``None`` if it chooses none by number, and the message.
 
     CUDA reads the list up to the first entry that is no number from 0: ``1,-1,2`` is GPU 1, an empty text and ``-1``
     hide all. CANN wants ascending numbers and sees no device otherwise.
@@ -90,6 +90,6 @@ def hiding_variable() -> str:
 
 
 def hides_all() -> bool:
-    """Return True if the environment chooses no NPU: by an empty list, or by one that begins with what is no number."""
+    """Return True if the environment chooses no NPU: by an empty list, or by one that does not begin with a number."""
     variable = hiding_variable()
     return bool(variable) and npu_numbers(os.environ[variable])[0] == []

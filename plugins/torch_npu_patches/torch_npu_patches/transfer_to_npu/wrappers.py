@@ -29,7 +29,7 @@ class Argument(NamedTuple):
 
     Args:
         name: its keyword.
-        translate: returns what it is on an NPU, ``None`` where it stays.
+        translate: returns the value for an NPU, ``None`` if it stays.
         position: its place among the positional arguments, ``self`` counted, for callables that do not tell their
             parameters: those written in C, and classes. ``None`` where it is passed by keyword only.
     """
@@ -51,7 +51,7 @@ def rewriting(
     """Return ``original`` with some arguments rewritten; a default that names CUDA is, too.
 
     Args:
-        original: what is called in the end.
+        original: the function that is called in the end.
         arguments: which arguments.
         group: name of the patch, for the audit.
         target: where the wrapper is put; it is pickled, and shown, under that name.
@@ -78,7 +78,7 @@ def counting(
         found: a function of torch.npu that takes the place of one of torch.cuda, or one of torch that means CUDA.
         arguments: which arguments; the first one is shown in reports.
         group, target: see :func:`rewriting`.
-        got: what reports show as the answer to a call without arguments, by default the function of torch.npu.
+        got: shown in reports as the answer to a call without arguments, by default the function of torch.npu.
     """
     if not arguments:
         note_call = audit.counter_of(Place(group, str(target), "")).note_call
@@ -216,7 +216,7 @@ def _rewriting_argument(
 def _parameter(original: Any, argument: Argument) -> tuple[Optional[int], Any]:
     """Return the position of ``argument`` in calls of ``original``, and its default where that is to be rewritten.
 
-    What is written in Python is asked, so that the answer is right in every version of torch.
+    Functions written in Python are inspected, so that the answer is right in every version of torch.
     """
     try:
         parameters = signature_of(original).parameters

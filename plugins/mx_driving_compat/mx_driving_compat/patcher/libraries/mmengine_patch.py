@@ -1,4 +1,4 @@
-"""The predefined patches of mmengine, the training loops, and what API 1.0 has here of mmcv 1.x besides."""
+"""The predefined patches of mmengine, the training loops, and the names of mmcv 1.x that API 1.0 has here."""
 
 from mx_driving_compat.predefined.classes import public_names
 from mx_driving_compat.predefined.training import loops_builder, loops_function

@@ -18,7 +18,7 @@ from patchcore.plugin import PluginNames
 
 __all__ = ["CONSTRUCTORS", "AtomicReader", "ReadChange", "arguments_of", "brief"]
 
-#: The parameters of what makes a patch, in order.
+#: The parameters of the classes of patches, in order.
 CONSTRUCTORS: Mapping[str, Sequence[str]] = {
     "AtomicPatch": ("target", "replacement"),
     "RegistryPatch": ("registry", "module_cls"),
@@ -36,7 +36,7 @@ class ReadChange(NamedTuple):
         line: where it is.
         change: ``None`` if it could not be translated.
         requires: the versions of libraries that it needs.
-        left: what has to be done by hand.
+        left: the work that is left to do by hand.
         notes: remarks on how it was read.
     """
 
@@ -58,7 +58,7 @@ class AtomicReader:
     def __init__(self, source: Source, names: PluginNames) -> None:
         self.source = source
         self.names = names
-        #: Names of ``functions.py`` and what of ``replacements.py`` each is.
+        #: Names of ``functions.py``, each with its object of ``replacements.py``.
         self.functions: dict[str, str] = {}
         #: Functions for the end of ``replacements.py``, by name.
         self.lambdas: dict[str, str] = {}
@@ -79,7 +79,7 @@ class AtomicReader:
         Args:
             node: the expression that names the object, or a lambda.
             scope: around it.
-            use: what it is for, the name of a lambda from then on: ``"scale_replacement"``.
+            use: its purpose, the name of a lambda from then on: ``"scale_replacement"``.
             in_class: whether it is to be put in a class. A static method, taken as a target, would stay one there.
 
         Raises:
@@ -228,7 +228,7 @@ class AtomicReader:
     def _precheck(
         self, found: FoundCall, given: Mapping[str, ast.expr], target: str
     ) -> tuple[tuple[str, ...], tuple[Remark, ...]]:
-        """Return the versions that a ``precheck=`` requires, or what has to be done by hand about it."""
+        """Return the versions that a ``precheck=`` requires, or the work that is left to do by hand."""
         precheck = given.get("precheck")
         if precheck is None:
             return (), ()

@@ -24,7 +24,7 @@ class PatchClasses:
 
     Args:
         source: the file.
-        reader: for what the classes list.
+        reader: of the entries that the classes list.
     """
 
     def __init__(self, source: Source, reader: AtomicReader) -> None:
@@ -108,7 +108,7 @@ def grouped(name: str, line: int, changes: list[ReadChange], keywords: Mapping[s
     Args:
         name: of the patch; where there are several, one that is for a version has the version in its name.
         line: where it is.
-        changes: with what is left to do.
+        changes: with the work that is left to do.
         keywords: further arguments of each patch.
     """
     groups: dict[tuple[str, ...], list[ReadChange]] = {}

@@ -1,4 +1,4 @@
-"""Finds what the import of a file changes. It would happen again when the copy is imported, and is not reverted."""
+"""Finds the effects of importing a file. They would happen again when the copy is imported, and are not reverted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WHENEVER = "runs whenever replacements.py is imported, and is not taken back"
 
 
 def effects(source: Source) -> list[Remark]:
-    """Return what to do about calls and assignments at import, relative imports and global variables."""
+    """Return the advice on calls and assignments at import, relative imports and global variables."""
     remarks = list(_relative_imports(source))
     for statement in run_at_once(source.tree.body):
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):

@@ -1,1 +1,1 @@
-"""Writes what was read from a `patch.py` as the files of a plugin."""
+"""Writes the declarations that were read from a ``patch.py`` as the files of a plugin."""

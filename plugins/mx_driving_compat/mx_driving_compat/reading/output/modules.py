@@ -1,4 +1,4 @@
-"""Writes what was read from a ``patch.py`` as the modules of a plugin: plain code, for ``ruff format`` to lay out."""
+"""Writes the declarations of a ``patch.py`` as the modules of a plugin: plain code, for ``ruff format`` to lay out."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def plugin_module(migration: Migration, names: PluginNames, file: str) -> str:
     """Return ``plugin.py``.
 
     Args:
-        migration: what was read.
+        migration: the declarations that were read.
         names: of the plugin.
         file: name of the file that was read.
     """

@@ -37,7 +37,7 @@ def migrated_project(migration: Migration, names: PluginNames, file: str, about:
     """Return the files of the plugin: texts by path, relative to the project's folder.
 
     Args:
-        migration: what was read.
+        migration: the declarations that were read.
         names: of the plugin.
         file: name of the file that was read.
         about: author, licence and source of the plugin.

@@ -18,7 +18,7 @@ _INSTALL = "run the program with: patchcore run --compat mx_driving"
 
 
 def rewrite_imports(source: Source) -> tuple[str, list[Remark]]:
-    """Return the text of the file, its imports of ``mx_driving.patcher`` from mx_driving_compat, and what is left.
+    """Return the text of the file, its imports of ``mx_driving.patcher`` from mx_driving_compat, and the work left.
 
     ``from mx_driving.patcher import X`` and ``import mx_driving.patcher as p`` change. A plain ``import
     mx_driving.patcher`` binds ``mx_driving``, which the file may use for the kernels: it is left to do by hand.

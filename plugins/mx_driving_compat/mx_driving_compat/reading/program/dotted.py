@@ -31,8 +31,8 @@ class DottedTarget(NamedTuple):
 def split_target(dotted: str) -> DottedTarget:
     """Split ``package.module.Class.attribute`` after the module. Imports nothing.
 
-    What can be found decides. Where less can be found than PEP 8 says, and that is the first name with a capital, or
-    the last one, the library is not there or is another version of it: PEP 8 decides.
+    Modules that can be found decide. If fewer are found than the names suggest (up to the first name with a capital, or
+    the last one), the library is missing or is another version, and the style of the names decides (PEP 8).
 
     Raises:
         Unknown: it is no dotted name of something in a module.

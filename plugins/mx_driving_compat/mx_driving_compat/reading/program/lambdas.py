@@ -18,7 +18,7 @@ _ADVICE = "write it as a function at the top of the file"
 def function_of_lambda(node: ast.Lambda, name: str, scope: Scope, source: Source) -> str:
     """Return the text of a function for the end of the file that does the same as a lambda.
 
-    The function imports what the lambda has from an import inside of the function around it.
+    The function imports the names that the lambda has from an import inside the function around it.
 
     Args:
         node: the lambda.

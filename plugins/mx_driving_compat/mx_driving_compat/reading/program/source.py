@@ -38,7 +38,7 @@ class Unknown(Exception):
 
     Args:
         reason: why.
-        advice: what to do about it.
+        advice: the remedy.
     """
 
     def __init__(self, reason: str, advice: str = "declare it by hand") -> None:
@@ -51,7 +51,7 @@ class ImportedName(ast.Name):
 
     Args:
         local: the name.
-        target: what it is, ``"mx_driving:npu_op"``; ``"mx_driving:"`` for a module.
+        target: of the name, ``"mx_driving:npu_op"``; ``"mx_driving:"`` for a module.
         statement: the import of this name alone.
     """
 
@@ -150,7 +150,7 @@ class Scope:
         """Yield arguments or elements; a starred one is replaced by its elements.
 
         Raises:
-            Unknown: what is starred is no list that is written out.
+            Unknown: the starred value is no list that is written out.
         """
         for node in nodes:
             if isinstance(node, ast.Starred):
@@ -200,7 +200,7 @@ class Scope:
     def reference(self, node: ast.expr) -> str:
         """Return the reference that an expression of names and dots is: ``"SparseConv._forward"`` of the file.
 
-        What a function has imported itself is returned as a target, ``"mx_driving:npu_op"``.
+        A name that a function has imported itself is returned as a target, ``"mx_driving:npu_op"``.
 
         Raises:
             Unknown: it is something else, or a name that only a function has.
@@ -229,7 +229,7 @@ class Source(NamedTuple):
         tree: the module.
         from_patcher: names that are imported from :data:`PATCHER`, with the names they have there.
         defined: every name of the module: functions, classes, imports, assignments.
-        constants: names that are assigned once, with what.
+        constants: names that are assigned once, with their values.
     """
 
     path: Path
@@ -295,7 +295,7 @@ class Source(NamedTuple):
         return found if isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
 
     def member(self, owner: ast.ClassDef, name: str) -> Optional[ast.stmt]:
-        """Return what defines ``name`` in a class, or in one of its bases in this file."""
+        """Return the statement that defines ``name`` in a class, or in one of its bases in this file."""
         for statement in reversed(owner.body):
             if any(name == defined for defined, _ in _definitions(statement)):
                 return statement
@@ -328,7 +328,7 @@ def line_of(call: ast.Call) -> int:
 
 
 def called_name(call: ast.Call) -> str:
-    """Return the last name of what is called: ``add`` of ``patcher.add(X)``, ``""`` where there is none."""
+    """Return the last name of the called expression: ``add`` of ``patcher.add(X)``, ``""`` where there is none."""
     if isinstance(call.func, ast.Attribute):
         return call.func.attr
     return call.func.id if isinstance(call.func, ast.Name) else ""

@@ -14,7 +14,7 @@ _NAMED = {"is_mmcv_v1x": _OLD, "is_mmcv_v2x": _NEW, "is_v1x": _OLD, "is_v2x": _N
 
 
 def version_requirement(test: ast.expr, source: Source) -> Optional[str]:
-    """Return what a test requires, ``"mmcv>=2"`` for ``mmcv_version.is_v2x``; ``None`` for other tests."""
+    """Return the requirement of a test, ``"mmcv>=2"`` for ``mmcv_version.is_v2x``; ``None`` for other tests."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inner = version_requirement(test.operand, source)
         return None if inner is None else negated(inner)
@@ -41,7 +41,7 @@ def precheck_requirement(precheck: ast.expr, reference: Optional[str], source: S
 
     Args:
         precheck: the argument.
-        reference: what it names in the file, if anything.
+        reference: the name that it has in the file, if any.
         source: the file.
     """
     if isinstance(precheck, ast.Lambda):

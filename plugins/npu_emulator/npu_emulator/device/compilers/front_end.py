@@ -60,7 +60,7 @@ class NpuInterface(DeviceInterface):
 
     @staticmethod
     def get_compute_capability(device: Optional[Union[torch.device, str, int]] = None) -> Any:
-        """Return what torch keeps compiled code apart by: the chip."""
+        """Return the key by which torch keeps compiled code apart: the chip."""
         return _npu.get_device_name(device)
 
     @staticmethod

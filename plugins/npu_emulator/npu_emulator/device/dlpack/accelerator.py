@@ -1,6 +1,6 @@
 """``torch.accelerator``: its functions ask a device guard in C++, which knows one device only.
 
-They call functions of ``torch._C`` by name, so those are what is exchanged.
+They call functions of ``torch._C`` by name, so those functions are replaced.
 """
 
 from __future__ import annotations

@@ -53,13 +53,13 @@ class Accounting:
                 self._peak[index] = allocated
 
     def memory(self, index: int) -> Memory:
-        """Return what is known of a device's memory."""
+        """Return the figures of a device's memory."""
         with self._lock:
             self._subtract_ended()
             return Memory(self._allocated[index], self._peak[index], self._allocations[index])
 
     def reset_peak(self, index: int) -> None:
-        """Let a device's peak be what is allocated now."""
+        """Set a device's peak to the memory that is allocated now."""
         with self._lock:
             self._subtract_ended()
             self._peak[index] = self._allocated[index]

@@ -1,7 +1,7 @@
 """``torch.autocast("npu")`` in Python: which operators compute in which precision.
 
 The lists are those of torch_npu (``torch_npu/csrc/aten/AutoCastOps.cpp`` of Ascend/pytorch, 2.x), which are CUDA's of
-torch (2.13, "Autocast Op Reference") without what was added later. The compiled core has the same in C++.
+torch (2.13, "Autocast Op Reference") without later additions. The compiled core has the same in C++.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ FLOAT32 = (
     "triplet_margin_loss",
     "binary_cross_entropy_with_logits",
 )
-#: Accumulate in float32, unless the caller says in what: they have an argument ``dtype``.
+#: Accumulate in float32, unless the caller names a dtype: they have an argument ``dtype``.
 FLOAT32_RESULT = (
     "cumprod",
     "cumsum",
@@ -143,7 +143,7 @@ _casts_of_parameters: dict[int, tuple[Tensor, Tensor]] = {}
 
 
 def register() -> None:
-    """Register the kernels of autocast; what is in no list runs as it is. Once per process."""
+    """Register the kernels of autocast; an operator that is in no list runs unchanged. Once per process."""
     aten = torch.library.Library("aten", "IMPL")
     others = torch.library.Library("_", "IMPL")
     _kept.extend([aten, others])

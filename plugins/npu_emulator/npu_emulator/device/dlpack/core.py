@@ -99,11 +99,11 @@ class DlpackCore:
         return alias
 
     def memory(self, index: int) -> Memory:
-        """Return what is known of the memory of a device."""
+        """Return the figures of the memory of a device."""
         return self._accounting.memory(index)
 
     def reset_peak_memory(self, index: int) -> None:
-        """Let the peak be what is allocated now."""
+        """Set the peak to the memory that is allocated now."""
         self._accounting.reset_peak(index)
 
     def default_generator(self, index: int) -> private_torch.Generator:

@@ -1,4 +1,4 @@
-"""DistributedDataParallel: refuse at the start what would fail in the first backward pass.
+"""DistributedDataParallel: refuse at the start a configuration that would fail in the first backward pass.
 
 With ``find_unused_parameters`` or ``static_graph`` the reducer allocates pinned memory for its map of used parameters
 (``Reducer::all_reduce_local_used_map`` in ``torch/csrc/distributed/c10d/reducer.cpp``, torch 2.13), see :mod:`.pinned`.

@@ -1,7 +1,7 @@
 """Runs every operator that has no kernel for NPU tensors on aliases of them on the CPU.
 
-torch calls the fallback with an operator and its arguments. What is to be converted follows from the operator's
-schema and is read once (:mod:`.plans`); the paths that most calls take look at nothing else.
+torch calls the fallback with an operator and its arguments. The conversions follow from the operator's schema and are
+read once (:mod:`.plans`); the paths that most calls take look at nothing else.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Fallback:
         return run(args, kwargs)
 
     def kernel(self, operator: OpOverload) -> Callable[..., Any]:
-        """Return what :meth:`__call__` does for one operator, which is then not looked up."""
+        """Return a function that does the same as :meth:`__call__` for one operator, without looking it up again."""
         run: Optional[Run] = None
 
         def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -234,7 +234,7 @@ def _explain(plan: Plan, error: RuntimeError) -> None:
     """Raise an error that names the emulator where the emulator is at fault.
 
     Raises:
-        NotEmulated: the operator needs what this core has not.
+        NotEmulated: the operator needs a feature that this core lacks.
     """
     if isinstance(error, NotImplementedError) and not isinstance(error, NotEmulated):
         reason, _, _ = str(error).partition(". ")

@@ -1,6 +1,6 @@
 """Random numbers: every device has an engine of its own, as on hardware, or all share that of the CPU.
 
-The engines are the CPU's, because CPU kernels draw from them; only what a program sees of them says ``npu``.
+The engines are the CPU's, because CPU kernels draw from them; only the attributes that a program reads say ``npu``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class NpuGenerator(_Engine):
         return clone
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what pickles it: its device, and seed, offset and state as :class:`torch.Generator` has them."""
+        """Return the values for pickle: its device, and seed, offset and state as :class:`torch.Generator` has them."""
         _, _, state = super().__reduce__()
         return torch.Generator, (self._device,), state
 
@@ -82,11 +82,11 @@ class SharedGenerator(NpuGenerator):
         return torch.default_generator.seed()
 
     def initial_seed(self) -> int:
-        """Return what the CPU's generator was seeded with."""
+        """Return the seed of the CPU's generator."""
         return torch.default_generator.initial_seed()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what pickles a generator of its own in the same state."""
+        """Return the values from which pickle makes a separate generator in the same state."""
         return self.clone_state().__reduce__()
 
 
@@ -136,7 +136,7 @@ class Generators:
         """Return the engine that an operator on a device draws from.
 
         Args:
-            generator: what the program passed.
+            generator: the argument that the program passed.
             index: the device.
 
         Raises:
@@ -153,7 +153,7 @@ class Generators:
     def in_place_of_cpu(self, index: int) -> Iterator[None]:
         """Let kernels that take no generator draw from a device's engine within the block.
 
-        One block at a time, in the whole process: the CPU's engine is what is exchanged.
+        One block at a time, in the whole process, because the CPU's engine is exchanged.
         """
         engine, cpu = self.defaults[index], torch.default_generator
         if self._share:

@@ -20,7 +20,7 @@ from npu_emulator.private_torch import acc as _acc
 
 __all__ = ["Guard", "Hooks", "install"]
 
-# What it does does not matter: ctypes raises a pending exception after a call of Python's own functions. Without
+# Its result does not matter: ctypes raises a pending exception after a call of Python's own functions. Without
 # arguments and result the call makes no object, which would fail while an exception is pending.
 _raise_pending = ctypes.pythonapi.Py_IsInitialized
 _raise_pending.argtypes = []
@@ -64,10 +64,10 @@ class Guard(_acc.DeviceGuard):
 
 
 def install() -> tuple[Hooks, Guard]:
-    """Register hooks and guard, and let backward passes raise what the guard has taken away.
+    """Register hooks and guard, and let backward passes raise the exception that the guard has taken away.
 
     Returns:
-        What torch keeps by raw pointer: the caller must keep it for good.
+        The objects to which torch keeps raw pointers: the caller must never delete them.
     """
     hooks, guard = Hooks(), Guard()
     _acc.register_python_privateuseone_hook(hooks)

@@ -56,7 +56,7 @@ def fill(
 
 
 def _take_over(target: Tensor, alias: Tensor, written: Tensor, adopt: Adopt) -> None:
-    """Give an output what a kernel has written, unless it was written to the output's memory."""
+    """Copy the result of a kernel to an output, unless the kernel wrote to the memory of the output."""
     if written is alias:
         if target.shape != alias.shape:
             # The kernel made it smaller, and has written where the output's memory is.

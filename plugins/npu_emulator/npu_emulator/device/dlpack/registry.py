@@ -50,7 +50,7 @@ class Registry:
         self.kernel(name, functools.partial(operator_named(name)._handle.redispatch_boxed, keys), key)
 
     def fallback(self, function: Callable[..., Any], key: str) -> None:
-        """Register what runs for every operator that has no kernel for a key.
+        """Register the fallback for every operator that has no kernel for a key.
 
         Args:
             function: called with the operator and its arguments.

@@ -1,4 +1,4 @@
-"""Sparse COO tensors: their indices and values are dense tensors, so what works for those works for them."""
+"""Sparse COO tensors: their indices and values are dense tensors, so the kernels of dense tensors serve them."""
 
 from __future__ import annotations
 

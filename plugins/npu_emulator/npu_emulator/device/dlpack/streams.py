@@ -1,8 +1,8 @@
 """``torch.Stream`` and ``torch.Event`` of NPUs.
 
 torch's C++ asks the device guard for them, and a guard written in Python answers stream 0 of the first device and
-knows no events. What needs no answer of the guard (comparing, querying and waiting, where nothing is ever pending) is
-left to C++.
+knows no events. Methods that need no answer of the guard (comparing, querying and waiting, where nothing is ever
+pending) are left to C++.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels in Python: what has no kernel on the CPU to borrow, or may not borrow it.
+"""Kernels in Python, for operators that have no kernel on the CPU to borrow, or may not borrow it.
 
 torch sends convolutions, recurrent cells, attention and synchronised batch norm of a device that it does not know to
 operators of their own, most of which only CUDA has kernels for.

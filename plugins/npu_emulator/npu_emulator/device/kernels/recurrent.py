@@ -60,7 +60,7 @@ def lstm_cell_backward(
     workspace: Tensor,
     has_bias: bool,
 ) -> tuple[Optional[Tensor], Optional[Tensor], Optional[Tensor]]:
-    """Return the gradients of the gates, of the cell state and of a bias, from what :func:`lstm_cell` returned."""
+    """Return the gradients of the gates, of the cell state and of a bias, from the result of :func:`lstm_cell`."""
     if grad_hidden is None and grad_next_cell is None:
         return None, None, None
     enter, forget, candidate, leave = workspace.chunk(4, 1)

@@ -105,7 +105,7 @@ def backward_reduce(
     weight_needs_grad: bool,
     bias_needs_grad: bool,
 ) -> tuple[Tensor, Tensor, Optional[Tensor], Optional[Tensor]]:
-    """Return what this process adds to the sums that the gradient of the input needs, and the parameters' gradients.
+    """Return this process's part of the sums for the gradient of the input, and the parameters' gradients.
 
     The sums, per channel: of the output's gradient, and of that times the centred input.
     """

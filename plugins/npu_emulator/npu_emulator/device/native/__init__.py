@@ -1,4 +1,4 @@
-"""The compiled core: what the core in Python does, at the speed of C++ and without its gaps.
+"""The compiled core: does the work of the core in Python at the speed of C++, and without its gaps.
 
 It is compiled for one build of torch by ``python -m npu_emulator build`` and found again in a cache folder. Nothing
 here compiles on its own.

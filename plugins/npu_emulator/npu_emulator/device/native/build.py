@@ -186,7 +186,7 @@ def _new_folder(parent: Path) -> Iterator[Path]:
 
 @functools.cache
 def _key() -> str:
-    """Name what the library depends on: torch's build, Python's binary interface, our sources and the flags."""
+    """Return a digest of the library's inputs: torch's build, Python's binary interface, our sources and the flags."""
     digest = hashlib.sha256(repr((_COMPILE_FLAGS, _LIBRARIES, torch.version.git_version)).encode())
     for source in sorted(_SOURCES.iterdir()):
         digest.update(source.name.encode())

@@ -62,11 +62,11 @@ class NativeCore:
         return self._library.alias_on_npu(tensor, index)
 
     def memory(self, index: int) -> Memory:
-        """Return what is known of the memory of a device."""
+        """Return the figures of the memory of a device."""
         return Memory(*self._library.memory(index))
 
     def reset_peak_memory(self, index: int) -> None:
-        """Let the peak be what is allocated now."""
+        """Set the peak to the memory that is allocated now."""
         self._library.reset_peak_memory(index)
 
     def default_generator(self, index: int) -> torch.Generator:

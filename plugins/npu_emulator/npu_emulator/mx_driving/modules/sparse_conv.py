@@ -97,8 +97,8 @@ class SparseConvolution(SparseModule):
     def reset_parameters(self) -> None:
         """Initialise weight and bias uniformly (He et al., arXiv:1502.01852, with a=sqrt(5)).
 
-        The two modes differ in what they take for the number of inputs: spconv the channels times the taps, mmcv
-        what ``torch.nn.init.kaiming_uniform_`` makes of the shape of the weight.
+        The two modes differ in the number of inputs that they count: spconv takes the channels times the taps, mmcv
+        the number that ``torch.nn.init.kaiming_uniform_`` computes from the shape of the weight.
         """
         fan_in = math.prod(self.kernel_size) * self.in_channels
         bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0.0
@@ -120,7 +120,7 @@ class SparseConvolution(SparseModule):
             submanifold; those of the input of the convolution that is undone if inverse.
 
         Raises:
-            LimitError: outside what the device takes.
+            LimitError: the arguments are outside the limits of the device.
             TypeError: the input is no SparseConvTensor of mx_driving.
             ValueError: the input does not fit the layer, or nothing that fits was left under ``indice_key``.
         """

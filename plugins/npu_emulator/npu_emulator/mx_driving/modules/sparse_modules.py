@@ -48,7 +48,7 @@ class SparseSequential(SparseModule):
 
     @property
     def sparity_dict(self) -> dict[str, float]:
-        """Share of occupied places in what each sparse module got last, by the module's name."""
+        """Share of occupied places in the last input of each sparse module, by the module's name."""
         return self._sparity_dict
 
     def add(self, module: nn.Module, name: Optional[str] = None) -> None:
@@ -67,7 +67,7 @@ class SparseSequential(SparseModule):
         """Run the modules. A module that is not sparse **replaces the features in the sparse tensor it got**.
 
         Args:
-            input_: what the first module takes.
+            input_: the input of the first module.
 
         Raises:
             TypeError: a sparse module got something that is not sparse.

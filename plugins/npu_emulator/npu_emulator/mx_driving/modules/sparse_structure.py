@@ -42,7 +42,7 @@ class SparseConvTensor:
         grid: kept, not used, as in mx_driving.
 
     Attributes:
-        indice_dict: what layers with an ``indice_key`` left behind, by key.
+        indice_dict: the data that layers with an ``indice_key`` have stored, by key.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class SparseConvTensor:
         return self.indices.shape[0] / self.spatial_size / self.batch_size
 
     def find_indice_pair(self, key: Optional[str]) -> Optional[IndiceData]:
-        """Return what a layer left behind under a key, or ``None``."""
+        """Return the data that a layer has stored under a key, or ``None``."""
         return None if key is None else self.indice_dict.get(key)
 
     def dense(self, channels_first: bool = True) -> Tensor:

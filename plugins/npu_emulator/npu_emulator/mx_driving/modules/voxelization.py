@@ -40,7 +40,7 @@ class Voxelization(nn.Module):
         self.layout = layout
 
     def forward(self, points: Tensor) -> Union[Tensor, tuple[int, Tensor, Tensor, Tensor]]:
-        """Return what :class:`npu_emulator.mx_driving.ops.voxelization._Voxelization` does."""
+        """Return the result of :class:`npu_emulator.mx_driving.ops.voxelization._Voxelization`."""
         max_voxels = self.max_voxels[0] if self.training else self.max_voxels[1]
         return voxelization(
             points,

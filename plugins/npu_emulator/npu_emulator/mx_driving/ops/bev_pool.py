@@ -51,7 +51,7 @@ def bev_pool(feat: Tensor, geom_feat: Tensor, B: int, D: int, H: int, W: int) ->
         Shape (B, c, D, H, W), zero where no feature lies.
 
     Raises:
-        LimitError: outside what the device takes.
+        LimitError: the arguments are outside the limits of the device.
         ValueError: a coordinate is outside the view, or a tensor has another shape than described.
     """
     view = (B, D, H, W)

@@ -77,7 +77,7 @@ def bev_pool_v2(
         Shape (b, c, d, h, w).
 
     Raises:
-        LimitError: outside what the device takes.
+        LimitError: the arguments are outside the limits of the device.
         ValueError: the intervals are not the runs of ``ranks_bev``, all of them, in order.
     """
     channels = feat.shape[-1]
@@ -97,5 +97,5 @@ def bev_pool_v2(
 def lift_and_pool(
     depth: Tensor, feat: Tensor, ranks_depth: Tensor, ranks_feat: Tensor, ranks_bev: Tensor, view: Sequence[int]
 ) -> Tensor:
-    """Compute what :func:`bev_pool_v2` returns, of tensors that fit."""
+    """Compute the result of :func:`bev_pool_v2`, of tensors that fit."""
     return pool(lift(depth, feat, ranks_depth, ranks_feat), ranks_bev, view)

@@ -64,7 +64,7 @@ def bev_pool_v3(
     ranks_bev: Tensor,
     bev_feat_shape: Sequence[int],
 ) -> Tensor:
-    """Do what bev_pool does, where depth is ``None``, else what bev_pool_v2 does, in any order of the terms.
+    """Do the same as bev_pool if depth is ``None``, else the same as bev_pool_v2, in any order of the terms.
 
     Args:
         depth: as for :func:`~npu_emulator.mx_driving.ops.bev_pool_v2.bev_pool_v2`, or ``None``.
@@ -78,7 +78,7 @@ def bev_pool_v3(
         Shape (b, c, d, h, w).
 
     Raises:
-        LimitError: outside what the device takes.
+        LimitError: the arguments are outside the limits of the device.
         ValueError: a coordinate is outside the view, or a tensor has another shape than described.
     """
     return BEVPoolV3.apply(depth, feat, ranks_depth, ranks_feat, ranks_bev, bev_feat_shape)

@@ -28,7 +28,7 @@ def boxes_overlap_bev(boxes_a: Tensor, boxes_b: Tensor) -> Tensor:
         Shape (n, m), without a gradient.
 
     Raises:
-        LimitError: outside what the device takes.
+        LimitError: the arguments are outside the limits of the device.
         ValueError: the boxes have another shape than described.
     """
     _check("boxes_overlap_bev", boxes_a, boxes_b, (5, 7))
@@ -37,7 +37,7 @@ def boxes_overlap_bev(boxes_a: Tensor, boxes_b: Tensor) -> Tensor:
 
 
 def npu_boxes_overlap_bev(boxes_a: Tensor, boxes_b: Tensor) -> Tensor:
-    """Do what boxes_overlap_bev does; deprecated in mx_driving."""
+    """Same as :func:`boxes_overlap_bev`; deprecated in mx_driving."""
     warnings.warn(
         "mx_driving.npu_boxes_overlap_bev is deprecated, use mx_driving.boxes_overlap_bev",
         DeprecationWarning,
@@ -57,7 +57,7 @@ def boxes_iou_bev(boxes_a: Tensor, boxes_b: Tensor) -> Tensor:
         Shape (n, m), without a gradient.
 
     Raises:
-        LimitError: outside what the device takes.
+        LimitError: the arguments are outside the limits of the device.
         ValueError: the boxes have another shape than described.
     """
     _check("boxes_iou_bev", boxes_a, boxes_b, (7,))
@@ -66,7 +66,7 @@ def boxes_iou_bev(boxes_a: Tensor, boxes_b: Tensor) -> Tensor:
 
 
 def iou(boxes_a: Tensor, boxes_b: Tensor) -> Tensor:
-    """Compute what :func:`boxes_iou_bev` returns, in float64."""
+    """Compute the result of :func:`boxes_iou_bev`, in float64."""
     area_a, area_b = (boxes[:, 3].double() * boxes[:, 4].double() for boxes in (boxes_a, boxes_b))
     shared = _overlap(boxes_a, boxes_b)
     return shared / (area_a.unsqueeze(1) + area_b.unsqueeze(0) - shared).clamp(min=1e-8)

@@ -81,7 +81,7 @@ def deform_conv2d(
         Shape (n, c_out, h_out, w_out).
 
     Raises:
-        LimitError: outside what the device takes (documented by mx-driving, which does not check it).
+        LimitError: the arguments are outside the limits of the device, which mx-driving documents and does not check.
         ValueError: the tensors do not fit together.
     """
     return DeformConv2dFunction.apply(

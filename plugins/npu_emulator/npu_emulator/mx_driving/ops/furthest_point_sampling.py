@@ -27,7 +27,7 @@ def furthest_point_sampling(point_xyz: Tensor, num_points: int) -> Tensor:
         Indices of the points, int32 of shape (b, num_points).
 
     Raises:
-        LimitError: outside what the device takes.
+        LimitError: the arguments are outside the limits of the device.
         ValueError: there are no points, none is asked for, or they have another shape than described.
     """
     if point_xyz.dim() != 3 or point_xyz.shape[2] != 3 or point_xyz.numel() == 0 or num_points < 1:

@@ -58,7 +58,7 @@ class GeometricKernelAttentionFunc(Function):
         """Return five gradients: of value, ``None``, ``None``, ``None``, of attention_weights.
 
         Raises:
-            LimitError: outside what the device takes; only its backward kernel has limits.
+            LimitError: the arguments are outside the limits of the device; only its backward kernel has limits.
         """
         value, attention_weights = ctx.saved_tensors
         _require_limits(value, attention_weights)

@@ -31,7 +31,8 @@ class Knn(Function):
             first.
 
         Raises:
-            LimitError: outside what the device takes. (mx_driving prints a message and returns ``None``.)
+            LimitError: the arguments are outside the limits of the device. (mx_driving prints that and returns
+                ``None``.)
             ValueError: the tensors have another shape than described, or there are fewer than k points.
         """
         center_xyz = xyz if center_xyz is None else center_xyz

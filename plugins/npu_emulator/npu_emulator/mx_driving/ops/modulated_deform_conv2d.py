@@ -94,7 +94,7 @@ def modulated_deform_conv2d(
         Shape (n, c_out, h_out, w_out).
 
     Raises:
-        LimitError: outside what the device takes.
+        LimitError: the arguments are outside the limits of the device.
         ValueError: the tensors do not fit together.
     """
     weight = weight.type_as(x)
@@ -104,7 +104,7 @@ def modulated_deform_conv2d(
 
 
 def _require_limits(x: Tensor, weight: Tensor, bias: Optional[Tensor], deformable_groups: int) -> None:
-    """Check what mx_driving checks (kernel size, channels) and what it only documents (bias, deformable_groups)."""
+    """Check limits that mx_driving checks (kernel size, channels) or only documents (bias, deformable_groups)."""
     kernel = "modulated_deform_conv2d"
     kernel_size = tuple(weight.shape[2:])
     channels = (x.shape[1], weight.shape[0])

@@ -56,7 +56,7 @@ class MultiScaleDeformableAttnFunction(Function):
 
         Raises:
             ValueError: a tensor is empty.
-            LimitError: outside what the device takes.
+            LimitError: the arguments are outside the limits of the device.
         """
         sampling_locations = sampling_locations.type_as(value)
         attention_weights = attention_weights.type_as(value)
@@ -95,7 +95,7 @@ multi_scale_deformable_attn = MultiScaleDeformableAttnFunction.apply
 def npu_multi_scale_deformable_attn_function(
     value: Tensor, shape: Tensor, offset: Tensor, locations: Tensor, weight: Tensor
 ) -> Tensor:
-    """Do what multi_scale_deformable_attn does; deprecated in mx_driving."""
+    """Same as :func:`multi_scale_deformable_attn`; deprecated in mx_driving."""
     warnings.warn(
         "mx_driving.npu_multi_scale_deformable_attn_function is deprecated, use mx_driving.multi_scale_deformable_attn",
         DeprecationWarning,
@@ -132,7 +132,7 @@ def attend(
 
 
 def _require_not_empty(value: Tensor, spatial_shapes: Tensor, attention_weights: Tensor) -> None:
-    """Refuse what mx_driving refuses on every device; there is nothing to compute."""
+    """Refuse the arguments that mx_driving refuses on every device; there is nothing to compute."""
     tensors = {
         "value": value,
         "value_spatial_shapes": spatial_shapes,

@@ -20,7 +20,7 @@ from npu_emulator.mx_driving._counting import calls
 
 
 class AdsDeformableAggregation(Function):
-    """Sums what key points of anchors see in the feature maps of cameras, weighted by groups of channels."""
+    """Sums the features of cameras at the key points of anchors, weighted by groups of channels."""
 
     @staticmethod
     def forward(
@@ -47,7 +47,7 @@ class AdsDeformableAggregation(Function):
             Shape (n, anchors, c).
 
         Raises:
-            LimitError: outside what the device takes.
+            LimitError: the arguments are outside the limits of the device.
             ValueError: a tensor is empty, or the groups do not divide the channels.
         """
         if mc_ms_feat.numel() == 0 or weights.numel() == 0:

@@ -39,7 +39,7 @@ class DynamicScatterFunction(Function):
             (voxels, 3).
 
         Raises:
-            LimitError: outside what the device takes.
+            LimitError: the arguments are outside the limits of the device.
             ValueError: an argument is empty or has another form than described.
         """
         if feats.dim() != 2 or feats.numel() == 0 or tuple(coors.shape) != (len(feats), 3):
@@ -82,7 +82,7 @@ dynamic_scatter = DynamicScatterFunction.apply
 
 
 def npu_dynamic_scatter(feats: Tensor, coors: Tensor, reduce_type: str = "max") -> tuple[Tensor, Tensor]:
-    """Do what dynamic_scatter does; deprecated in mx_driving."""
+    """Same as :func:`dynamic_scatter`; deprecated in mx_driving."""
     warnings.warn(
         "mx_driving.npu_dynamic_scatter is deprecated, use mx_driving.dynamic_scatter", DeprecationWarning, stacklevel=2
     )

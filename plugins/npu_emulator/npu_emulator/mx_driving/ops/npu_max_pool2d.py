@@ -35,7 +35,7 @@ def npu_max_pool2d(x: Tensor, kernel_size: int, stride: int, padding: int) -> Te
         Shape (n, c, h_out, w_out). It can not be differentiated.
 
     Raises:
-        LimitError: outside what the device takes.
+        LimitError: the arguments are outside the limits of the device.
     """
     window = (kernel_size, stride, padding)
     limits.require(window == (3, 2, 1), "npu_max_pool2d", "kernel_size, stride, padding = (3, 2, 1)", window)

@@ -30,7 +30,7 @@ class PointsInBoxFunction(Function):
             The number of the box, or -1, int32 of shape (b, n).
 
         Raises:
-            LimitError: outside what the device takes.
+            LimitError: the arguments are outside the limits of the device.
             ValueError: the tensors have another shape than described.
         """
         check_boxes_and_points("points_in_box", boxes, pts)
@@ -47,7 +47,7 @@ points_in_box = PointsInBoxFunction.apply
 
 
 def npu_points_in_box(boxes: Tensor, pt: Tensor) -> Tensor:
-    """Do what points_in_box does; deprecated in mx_driving."""
+    """Same as :func:`points_in_box`; deprecated in mx_driving."""
     warnings.warn(
         "mx_driving.npu_points_in_box is deprecated, use mx_driving.points_in_box", DeprecationWarning, stacklevel=2
     )

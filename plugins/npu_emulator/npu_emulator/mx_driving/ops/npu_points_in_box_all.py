@@ -30,7 +30,7 @@ def points_in_boxes_all(boxes: Tensor, pts: Tensor) -> Tensor:
 
 
 def npu_points_in_box_all(boxes: Tensor, pts: Tensor) -> Tensor:
-    """Do what points_in_boxes_all does; deprecated in mx_driving."""
+    """Same as :func:`points_in_boxes_all`; deprecated in mx_driving."""
     warnings.warn(
         "mx_driving.npu_points_in_box_all is deprecated, use mx_driving.points_in_boxes_all",
         DeprecationWarning,
@@ -41,7 +41,7 @@ def npu_points_in_box_all(boxes: Tensor, pts: Tensor) -> Tensor:
 
 @torch.no_grad()
 def inside(boxes: Tensor, pts: Tensor) -> Tensor:
-    """Compute what :func:`points_in_boxes_all` returns, as booleans."""
+    """Compute the result of :func:`points_in_boxes_all`, as booleans."""
     x, y, z = (pts.unsqueeze(2) - boxes[..., :3].unsqueeze(1)).unbind(dim=-1)
     half_x, half_y, half_z = (boxes[..., 3:6] / 2).unsqueeze(1).unbind(dim=-1)
     angle = boxes[..., 6].unsqueeze(1)

@@ -31,8 +31,8 @@ class ScatterAddFunction(Function):
             ctx: the autograd context.
             src: on the device float32, or cast to it and back.
             index: for the leading dimensions of src, of their shape; on the device int32.
-            out: what the sums are added to, zeros without. It takes the result **only where dim is the last dimension
-                of index** and out is contiguous, as on the device; otherwise it is left alone.
+            out: the tensor to which the sums are added; zeros without one. It takes the result **only where dim is the
+                last dimension of index** and out is contiguous, as on the device; otherwise it is left alone.
             dim: the dimension to scatter along; a negative one counts from the end of index.
             dim_size: size of the result along dim; ignored where out is given.
 
@@ -40,7 +40,7 @@ class ScatterAddFunction(Function):
             The shape of src but for dim.
 
         Raises:
-            LimitError: outside what the device takes.
+            LimitError: the arguments are outside the limits of the device.
             ValueError: the arguments do not fit together.
         """
         dim = resolve_dim("scatter_add", src, index, dim)

@@ -36,7 +36,7 @@ class ScatterMaxFunction(Function):
             none has it. Of equal ones it is the first; which one is undefined on the device.
 
         Raises:
-            LimitError: outside what the device takes.
+            LimitError: the arguments are outside the limits of the device.
             ValueError: the arguments do not fit together.
         """
         if updates.dim() == 0 or indices.numel() != indices.shape[0] or len(indices) != len(updates):

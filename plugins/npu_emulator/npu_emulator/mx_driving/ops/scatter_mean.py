@@ -32,16 +32,16 @@ class ScatterMeanFunction(Function):
             ctx: the autograd context.
             src: on the device float32.
             index: for the leading dimensions of src, of their shape; on the device int32.
-            out: what the sums are added to before they are divided by the number of elements of src, zeros without.
-                It is left alone here; what the device leaves in it depends on the shapes.
+            out: the tensor to which the sums are added before they are divided by the number of elements of src; zeros
+                without. It is left alone here; on the device, its content afterwards depends on the shapes.
             dim: the dimension to scatter along; a negative one counts from the end of index.
             dim_size: size of the result along dim; ignored where out is given.
 
         Returns:
-            The shape of src but for dim. Groups without an element have what out has, or zero.
+            The shape of src but for dim. Groups without an element have the value of out, or zero.
 
         Raises:
-            LimitError: outside what the device takes.
+            LimitError: the arguments are outside the limits of the device.
             ValueError: the arguments do not fit together.
         """
         dim = resolve_dim("scatter_mean", src, index, dim)

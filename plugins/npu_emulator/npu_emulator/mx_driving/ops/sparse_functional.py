@@ -1,6 +1,6 @@
 """Sparse convolutions as autograd Functions (mx-driving 26.2, ``mx_driving/ops/sparse_functional.py``).
 
-The real Functions take what their kernels need of the indices; these take a rulebook instead. Only the modules of
+The real Functions take tensors computed from the indices; these take a rulebook instead. Only the modules of
 :mod:`npu_emulator.mx_driving.modules.sparse_conv` call them.
 """
 

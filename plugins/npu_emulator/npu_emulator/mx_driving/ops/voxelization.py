@@ -40,11 +40,11 @@ class _Voxelization(Function):
             layout: order of the coordinates that hard voxelization returns; dynamic has ZYX whatever is given here.
 
         Returns:
-            What :func:`npu_emulator.mx_driving._C.hard_voxelize` returns where neither maximum is -1 (mmcv's function
-            has not the number in front), else what :func:`npu_emulator.mx_driving._C.dynamic_voxelization` returns.
+            The result of :func:`npu_emulator.mx_driving._C.hard_voxelize` where neither maximum is -1 (mmcv's function
+            has not the number in front), else that of :func:`npu_emulator.mx_driving._C.dynamic_voxelization`.
 
         Raises:
-            LimitError: outside what the device takes.
+            LimitError: the arguments are outside the limits of the device.
             ValueError: there are no points, or an argument has another form than described. (mx_driving only prints
                 a message about a voxel size of zero, and divides by it.)
         """

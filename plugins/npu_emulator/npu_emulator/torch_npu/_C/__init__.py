@@ -54,7 +54,7 @@ def _npu_setOption(option: dict[str, Any]) -> None:
 
 
 def _npu_getOption(name: str) -> Optional[bytes]:
-    """Return what was recorded for an option, in bytes as the real one does; ``None`` where nothing was."""
+    """Return the value that was recorded for an option, in bytes as the real one does; ``None`` where nothing was."""
     value = npu_config.recorded_option(name)
     return None if value is None else value.encode()
 

@@ -1,8 +1,8 @@
 """Importing this module moves code that uses CUDA to the NPU, as importing torch_npu's own does.
 
 The work is done by the patches ``torch_npu_patches.transfer_to_npu.TRANSFER_TO_NPU`` of the distribution
-torch-npu-patches, which say what they change. Where they are applied already nothing happens twice: patchcore shares a
-change among all that ask for it.
+torch-npu-patches, whose changes are in the report. Where they are applied already nothing happens twice: patchcore
+shares a change among all that ask for it.
 """
 
 from __future__ import annotations

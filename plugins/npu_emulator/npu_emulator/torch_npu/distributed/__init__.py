@@ -1,4 +1,4 @@
-"""``torch_npu.distributed``: what is particular to process groups of NPUs.
+"""``torch_npu.distributed``: the names for process groups of NPUs.
 
 Process groups themselves are made by ``torch.distributed.init_process_group("hccl")``.
 """

@@ -49,7 +49,7 @@ CHIPS = {
 
 
 def chip(name: str) -> Chip:
-    """Return what is known of a chip.
+    """Return the properties of a chip.
 
     Raises:
         EmulationError: nothing is.

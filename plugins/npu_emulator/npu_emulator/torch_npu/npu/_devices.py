@@ -1,4 +1,4 @@
-"""Which devices there are, which is current, and what they are."""
+"""The devices of the process, the current one, and their properties."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CAPABILITY = "TORCH_NPU_DEVICE_CAPABILITY"
 class DeviceProperties:
     """The result of ``torch.npu.get_device_properties()``.
 
-    What a GPU has and an NPU has not is ``None``, and ``multi_processor_count`` is the number of vector units, as in
+    Properties that only GPUs have are ``None``, and ``multi_processor_count`` is the number of vector units, as in
     torch_npu 2.13 (``torch_npu/csrc/npu/Module.cpp``).
 
     Args:
@@ -151,7 +151,7 @@ def get_device_name(device_name: DeviceLike = None) -> str:
 
 
 def get_device_properties(device_name: DeviceLike = None) -> DeviceProperties:
-    """Return what the emulated chip has. It is an answer, not a limit: emulated memory is the host's.
+    """Return the properties of the emulated chip. Its memory is no limit: emulated memory is the host's.
 
     Raises:
         AssertionError: there is no such device.

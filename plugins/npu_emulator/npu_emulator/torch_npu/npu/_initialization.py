@@ -1,4 +1,4 @@
-"""When the device counts as initialised, and what a forked process may do with it.
+"""When the device counts as initialised, and how a forked process may use it.
 
 As on the hardware, nothing is initialised until the device is first used, and a process forked after that cannot use
 it: torch looks at :func:`_is_in_bad_fork` before it seeds devices, and calls :func:`_lazy_init` before it makes the

@@ -31,8 +31,8 @@ class Record(NamedTuple):
 
     Args:
         kind: :data:`MARK` or :data:`RANGE`.
-        message: what it was given.
-        domain: what it was given.
+        message: the argument of the call.
+        domain: the argument of the call.
         started: seconds of :func:`time.perf_counter`.
         ended: likewise; the same for a mark.
     """
@@ -86,7 +86,7 @@ class mstx:
             domain: which group of ranges it belongs to.
 
         Returns:
-            What :meth:`range_end` takes; 0, and a warning, when an argument is wrong (as torch_npu does it).
+            The id for :meth:`range_end`; 0, and a warning, when an argument is wrong (as torch_npu does it).
         """
         if not message or not isinstance(message, str):
             warnings.warn("mstx.range_start: expected a message that is not empty.", stacklevel=2)
@@ -105,8 +105,8 @@ class mstx:
         """End a range; one that is not open changes nothing, with a warning.
 
         Args:
-            range_id: what :meth:`range_start` returned.
-            domain: what it was given.
+            range_id: the id that :meth:`range_start` returned.
+            domain: the argument of the call.
         """
         with _lock:
             begun = _open.pop(range_id, None) if isinstance(range_id, int) else None

@@ -57,7 +57,7 @@ def missing_name(module: str, name: str) -> AttributeError:
 
     Args:
         module: as users write it, such as ``torch_npu.npu``.
-        name: what was looked up in it.
+        name: the attribute that was looked up in it.
     """
     return AttributeError(
         f"module {module!r} has no attribute {name!r} here: this is npu_emulator's stand-in for torch_npu, which knows "

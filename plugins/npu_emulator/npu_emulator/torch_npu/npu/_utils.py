@@ -1,4 +1,4 @@
-"""From what users pass as a device to its index; torch's deserialisation looks for this module by name."""
+"""Returns the index of a device, however users pass it; torch's deserialisation looks for this module by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
     """
     if isinstance(device, int):
         return device
-    index = getattr(device, "idx", None)  # what torch_npu calls the index of a torch.npu.device
+    index = getattr(device, "idx", None)  # the name of the index of a torch.npu.device in torch_npu
     if isinstance(device, str):
         device = torch.device(device)
     if isinstance(device, torch.device):

@@ -14,7 +14,7 @@ __all__ = [
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """Return what autocast can compute in."""
+    """Return the dtypes in which autocast can compute."""
     return [torch.float16, torch.bfloat16, torch.float32]
 
 
@@ -29,10 +29,10 @@ def set_autocast_enabled(enable: bool) -> None:
 
 
 def get_autocast_dtype() -> torch.dtype:
-    """Return what autocast computes in."""
+    """Return the dtype in which autocast computes."""
     return torch.get_autocast_dtype("npu")
 
 
 def set_autocast_dtype(dtype: torch.dtype) -> None:
-    """Set what autocast computes in."""
+    """Set the dtype in which autocast computes."""
     torch.set_autocast_dtype("npu", dtype)

@@ -29,7 +29,7 @@ def enable_deterministic_with_backward(tensor: Tensor) -> Tensor:
     """Demand deterministic operators from here on; the backward pass demands them up to here.
 
     Args:
-        tensor: what the part of the model starts with.
+        tensor: the input of the part of the model.
 
     Returns:
         The tensor to go on with.
@@ -41,7 +41,7 @@ def disable_deterministic_with_backward(tensor: Tensor) -> Tensor:
     """Demand them no longer; the backward pass demands them from here on.
 
     Args:
-        tensor: what the part of the model ends with.
+        tensor: the output of the part of the model.
 
     Returns:
         The tensor to go on with.

@@ -1,6 +1,6 @@
-"""Memory of the devices: what tensors hold, as the core counts it.
+"""Memory of the devices: the bytes of tensors, as the core counts them.
 
-There is no caching allocator: what is reserved is what is allocated, and an empty cache has nothing to release. The
+There is no caching allocator: reserved memory is allocated memory, and an empty cache has nothing to release. The
 memory is the host's, so running out of the chip's memory cannot be emulated.
 """
 
@@ -138,18 +138,18 @@ def max_memory_cached(device: DeviceLike = None) -> int:
 
 
 def reset_peak_memory_stats(device: DeviceLike = None) -> None:
-    """Let the peak of a device be what is allocated now."""
+    """Set the peak of a device to the memory that is allocated now."""
     emulated.active().reset_peak_memory(valid_device_index(device))
 
 
 def reset_max_memory_allocated(device: DeviceLike = None) -> None:
-    """Do what :func:`reset_peak_memory_stats` does, with a warning that it resets all peaks, as in torch_npu."""
+    """Same as :func:`reset_peak_memory_stats`, with a warning that it resets all peaks, as in torch_npu."""
     _warn_of_all_peaks("reset_max_memory_allocated")
     reset_peak_memory_stats(device)
 
 
 def reset_max_memory_cached(device: DeviceLike = None) -> None:
-    """Do what :func:`reset_peak_memory_stats` does, with a warning that it resets all peaks, as in torch_npu."""
+    """Same as :func:`reset_peak_memory_stats`, with a warning that it resets all peaks, as in torch_npu."""
     _warn_of_all_peaks("reset_max_memory_cached")
     reset_peak_memory_stats(device)
 
@@ -285,7 +285,7 @@ def caching_allocator_alloc(size: int, device: DeviceLike = None, stream: Union[
 
 
 def caching_allocator_delete(mem_ptr: int) -> None:
-    """Free what :func:`caching_allocator_alloc` returned.
+    """Free the memory that :func:`caching_allocator_alloc` returned.
 
     Args:
         mem_ptr: the address.
@@ -334,7 +334,7 @@ def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) 
 
 
 def get_per_process_memory_fraction(device: DeviceLike = None) -> float:
-    """Return what :func:`set_per_process_memory_fraction` recorded, 1.0 before."""
+    """Return the value that :func:`set_per_process_memory_fraction` recorded, 1.0 before."""
     return _fractions.get(valid_device_index(device), 1.0)
 
 

@@ -79,7 +79,7 @@ def set_option(option: dict[str, Any]) -> None:
 
 
 def recorded_option(name: str) -> Optional[str]:
-    """Return what was recorded for an option, ``None`` where nothing was.
+    """Return the value that was recorded for an option, ``None`` where nothing was.
 
     Args:
         name: such as ``"ACL_PRECISION_MODE"``; the switches of this module have names too, as in torch_npu.
@@ -167,7 +167,7 @@ def set_mm_bmm_format_nd(is_nd: bool = True) -> None:
 
 
 def get_mm_bmm_format_nd() -> bool:
-    """Return what :func:`set_mm_bmm_format_nd` recorded, true before."""
+    """Return the value that :func:`set_mm_bmm_format_nd` recorded, true before."""
     return _options.get("MM_BMM_ND_ENABLE", "enable") == "enable"
 
 
@@ -175,7 +175,7 @@ def set_aoe(dump_path: str) -> None:
     """Record that operators shall be tuned; nothing is tuned here.
 
     Args:
-        dump_path: the directory for what tuning needs; it is made.
+        dump_path: the directory for the files of tuning; it is created.
     """
     os.makedirs(dump_path, exist_ok=True)
     set_option({"autotune": "enable", "autotunegraphdumppath": dump_path})
@@ -187,7 +187,7 @@ def use_compatible_impl(is_enable: bool) -> None:
 
 
 def are_compatible_impl_enabled() -> bool:
-    """Return what :func:`use_compatible_impl` recorded, false before."""
+    """Return the value that :func:`use_compatible_impl` recorded, false before."""
     return _options.get("TORCH_NPU_USE_COMPATIBLE_IMPL") == "1"
 
 
@@ -261,7 +261,7 @@ def set_device_limit(device: DeviceLike, cube_num: int = -1, vector_num: int = -
 
 
 def get_device_limit(device: DeviceLike) -> dict[str, int]:
-    """Return ``cube_core_num`` and ``vector_core_num``: what was recorded, else what the chip has."""
+    """Return ``cube_core_num`` and ``vector_core_num``: the recorded numbers, else those of the chip."""
     index = valid_device_index(device)
     return _device_limits.get(index, index)
 
@@ -272,12 +272,12 @@ def set_stream_limit(stream: torch.Stream, cube_num: int = -1, vector_num: int =
 
 
 def get_stream_limit(stream: torch.Stream) -> dict[str, int]:
-    """Return ``cube_core_num`` and ``vector_core_num``: what was recorded, else what the chip has."""
+    """Return ``cube_core_num`` and ``vector_core_num``: the recorded numbers, else those of the chip."""
     return _stream_limits.get(stream, stream.device_index)
 
 
 def reset_stream_limit(stream: torch.Stream) -> None:
-    """Forget what was recorded for a stream."""
+    """Forget the numbers that were recorded for a stream."""
     _stream_limits.reset(stream)
 
 

@@ -41,7 +41,7 @@ def get_rng_state(device: Union[int, str, torch.device] = "npu") -> Tensor:
 
 
 def set_rng_state(new_state: Tensor, device: Union[int, str, torch.device] = "npu") -> None:
-    """Set the state of a device's generator to what :func:`get_rng_state` returned."""
+    """Set the state of a device's generator to one that :func:`get_rng_state` returned."""
     _generator(device).set_state(new_state)
 
 
@@ -80,5 +80,5 @@ def seed_all() -> None:
 
 
 def initial_seed() -> int:
-    """Return what the generator of the current device was seeded with."""
+    """Return the seed of the generator of the current device."""
     return _generator(None).initial_seed()

@@ -1,4 +1,4 @@
-"""``torch_npu.npu.utils``: overflow, the chip's number, and what torch_npu keeps there besides."""
+"""``torch_npu.npu.utils``: overflow, the chip's number, and the other names of that module."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
 Names, signatures and outputs are those that op-plugin configures for torch_npu on PyTorch 2.1 to 2.10
 (``op_plugin/config/op_plugin_functions.yaml``). Gradients flow where op-plugin has a derivative
 (``op_plugin/config/derivatives.yaml``, PyTorch 2.1 to 2.6) or documents one; elsewhere results do not require
-gradients, whatever the arguments do. What an operator computes is taken from its page in op-plugin's documentation
+gradients, whatever the arguments do. The computation of an operator is taken from its page in op-plugin's documentation
 (``docs/context/torch_npu-npu_*.md``) and, where that is silent, from op-plugin's tests; where both leave something
-open, the operator's docstring says what was chosen. Limits of the hardware on shapes and dtypes are not imposed, and
+open, the operator's docstring names the choice. Limits of the hardware on shapes and dtypes are not imposed, and
 results have the CPU's rounding, not the NPU's.
 
 :func:`register` makes them ``torch.ops.npu.npu_*``; :func:`lookup` finds one for ``torch_npu.npu_*``.

@@ -158,11 +158,11 @@ def npu_fusion_attention(
 def npu_scaled_masked_softmax(
     x: Tensor, mask: Tensor, scale: Union[int, float] = 1, fixed_triu_mask: bool = False
 ) -> Tensor:
-    """Return the softmax over the last dimension of ``scale * x``, with -10000 in the place of what is masked.
+    """Return the softmax over the last dimension of ``scale * x``, with -10000 in place of masked elements.
 
     Args:
         x: logits.
-        mask: bool, ``True`` for what is masked, of a shape that broadcasts to that of ``x``.
+        mask: bool, ``True`` for masked elements, of a shape that broadcasts to that of ``x``.
         scale: see above.
         fixed_triu_mask: ``False``; the device has no other.
 

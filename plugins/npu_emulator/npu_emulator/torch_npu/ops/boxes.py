@@ -228,7 +228,7 @@ def npu_bounding_box_decode(
     max_shape: Sequence[int],
     wh_ratio_clip: float,
 ) -> Tensor:
-    """Return boxes from what :func:`npu_bounding_box_encode` returns, inside the image.
+    """Return boxes from the deltas that :func:`npu_bounding_box_encode` returns, inside the image.
 
     Args:
         rois: the anchors, shape (n, 4), (x1, y1, x2, y2).

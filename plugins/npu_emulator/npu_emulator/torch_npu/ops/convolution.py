@@ -209,7 +209,7 @@ def npu_deformable_conv2d(
         offset: shape (n, 3 * deformable_groups * kh * kw, h_out, w_out): first the horizontal displacement of every
             tap of every deformable group, in pixels, then every vertical one, then every weight.
         bias: shape (c_out,), or ``None``.
-        kernel_size: taps in both directions. Their number is what counts; mmcv passes (kw, kh).
+        kernel_size: taps in both directions. Only their number counts; mmcv passes (kw, kh).
         stride: (1, 1, vertical, horizontal).
         padding: (top, bottom, left, right), in pixels.
         dilation: (1, 1, vertical, horizontal).
@@ -218,8 +218,8 @@ def npu_deformable_conv2d(
         modulated: ``True``; the device has no other.
 
     Returns:
-        The result, shape (n, c_out, h_out, w_out), and what the taps see, already weighted: shape
-        (n, c_in, h_out * kh, w_out * kw), for :func:`npu_deformable_conv2dbk`.
+        The result, shape (n, c_out, h_out, w_out), and the samples of the taps, already weighted: shape (n, c_in, h_out
+        * kh, w_out * kw), for :func:`npu_deformable_conv2dbk`.
 
     Raises:
         NotEmulated: not modulated.
@@ -294,7 +294,7 @@ def _strided_convolution_gradients(
 
 
 def _sampled(input: Tensor, weight: Tensor, offset: Tensor, deformation: _Deformation) -> Tensor:
-    """Return what the taps see, weighted, side by side: a convolution with a stride of the kernel's size remains."""
+    """Return the weighted samples of the taps: a convolution with a stride of the kernel's size remains."""
     _check(input, weight, offset, deformation)
     batch, channels, height, width = input.shape
     kernel_height, kernel_width = weight.shape[2:]

@@ -1,4 +1,4 @@
-"""Dropout, whose mask is a tensor of bits, and what is fused with it."""
+"""Dropout, whose mask is a tensor of bits, and operators that are fused with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MASK_ALIGNMENT = 128
 
 
 def pack_bits(kept: Tensor) -> Tensor:
-    """Return a mask as the device stores it: a bit per element, the least significant first, 1 for what is kept.
+    """Return a mask as the device stores it: a bit per element, the least significant first, 1 to keep one.
 
     Args:
         kept: bool, any shape.

@@ -1,4 +1,4 @@
-"""Memory formats and dtypes: what a tensor is, not what it holds.
+"""Memory formats and dtypes: properties of a tensor that do not change its values.
 
 The NPU keeps some tensors in formats of its own, such as 29, FRACTAL_NZ, for matrices. The emulator keeps every tensor
 in the plain one, and remembers the number that was asked for.
@@ -38,8 +38,8 @@ _formats: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 def get_npu_format(input: Tensor) -> int:
     """Return the number of the format of a tensor, as ``torch_npu.Format`` has it.
 
-    A format is remembered for the tensor that :func:`npu_format_cast` has returned, not for its views and not for what
-    is computed from it.
+    A format is remembered for the tensor that :func:`npu_format_cast` has returned, not for its views and not for
+    tensors that are computed from it.
 
     Args:
         input: any tensor.

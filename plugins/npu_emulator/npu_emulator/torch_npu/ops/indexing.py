@@ -110,7 +110,7 @@ def npu_scatter(input: Tensor, indices: Tensor, updates: Tensor, dim: int) -> Te
         input: any tensor.
         indices: which along ``dim``: of the dimensions of ``input`` as for :func:`torch.scatter`, or without ``dim``,
             for one element each; empty for none.
-        updates: what replaces them, of the shape of ``indices``.
+        updates: the new values, of the shape of ``indices``.
         dim: the dimension.
     """
     if indices.numel() == 0:
@@ -131,7 +131,7 @@ def npu_masked_fill_range(input: Tensor, start: Tensor, end: Tensor, value: Tens
         input: shape (d,), (n, d) or (n, c, d).
         start: where each range of each of the n begins, shape (ranges, n), int32; n is 1 for shape (d,).
         end: where it ends, exclusive, likewise.
-        value: what fills it, shape (ranges,).
+        value: the values to fill in, shape (ranges,).
         axis: the last dimension.
 
     Raises:

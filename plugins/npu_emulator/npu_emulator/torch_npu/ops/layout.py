@@ -59,7 +59,7 @@ def npu_transpose(input: Tensor, perm: Sequence[int], require_contiguous: bool =
     differentiable=False,
 )
 def npu_transpose_out(input: Tensor, perm: Sequence[int], require_contiguous: bool = True, *, out: Tensor) -> Tensor:
-    """Write what :func:`npu_transpose` returns into a tensor.
+    """Write the result of :func:`npu_transpose` into a tensor.
 
     Args:
         input: any tensor.
@@ -83,7 +83,7 @@ def npu_broadcast(input: Tensor, size: Sequence[int]) -> Tensor:
 
 @operator("npu_broadcast.out(Tensor input, int[] size, *, Tensor(a!) out) -> Tensor(a!)", differentiable=False)
 def npu_broadcast_out(input: Tensor, size: Sequence[int], *, out: Tensor) -> Tensor:
-    """Write what :func:`npu_broadcast` returns into a tensor.
+    """Write the result of :func:`npu_broadcast` into a tensor.
 
     Args:
         input: any tensor.

@@ -1,4 +1,4 @@
-"""Normalizations, alone and fused with what comes before or after them."""
+"""Normalizations, alone and fused with operators before or after them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def npu_rms_norm(input: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[T
     "npu_gemma_rms_norm(Tensor input, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor)", differentiable=False
 )
 def npu_gemma_rms_norm(input: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
-    """Return what :func:`npu_rms_norm` returns with a scale of ``1 + gamma``.
+    """Return the result of :func:`npu_rms_norm` with a scale of ``1 + gamma``.
 
     Args:
         input: floating point.
@@ -175,7 +175,7 @@ def npu_normalize_batch(input: Tensor, seq_len: Tensor, normalize_type: int = 0)
     """Normalize sequences to mean 0 and standard deviation 1, with the statistics of their first elements.
 
     The documentation gives no formula. Its example fixes this much: the standard deviation is that of a sample (divided
-    by the count less one), and what lies beyond ``seq_len`` is normalized too. That epsilon is added to the standard
+    by the count less one), and elements beyond ``seq_len`` are normalized too. That epsilon is added to the standard
     deviation and not to the variance is taken from the speech models that the operator was made for.
 
     Args:

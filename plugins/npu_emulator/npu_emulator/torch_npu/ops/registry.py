@@ -57,7 +57,7 @@ class Operator(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name without the overload, ``npu_max``: what ``torch_npu`` has as an attribute."""
+        """Name without the overload, ``npu_max``: the attribute of ``torch_npu``."""
         return self.qualified_name.split(".", 1)[0]
 
 
@@ -116,19 +116,20 @@ def define(library: Library, declared: Operator) -> None:
 
     Args:
         library: of the namespace :data:`NAMESPACE`.
-        declared: what to add.
+        declared: the operator to add.
     """
     library.define(declared.schema, tags=declared.tags)
     library.impl(declared.qualified_name, _kernel(declared), "CompositeImplicitAutograd")
 
 
 def _kernel(declared: Operator) -> Callable[..., Any]:
-    """Return what the dispatcher calls: the reference, for NPU tensors only and with the gradients of the device."""
+    """Return the function for the dispatcher: the reference, for NPU tensors only, with the gradients of the device."""
 
     @functools.wraps(declared.reference)
     def kernel(*args: Any, **kwargs: Any) -> Any:
         _require_npu_tensors(declared, args, kwargs)
-        # To autocast a fused kernel is one operator, which is on none of its lists: it must not see what is inside.
+        # To autocast a fused kernel is one operator, which is on none of its lists: it must not see the operators
+        # inside.
         with torch.autocast(NAMESPACE, enabled=False) if torch.is_autocast_enabled(NAMESPACE) else nullcontext():
             if declared.differentiable is False:
                 with torch.no_grad():
@@ -145,7 +146,7 @@ def _kernel(declared: Operator) -> Callable[..., Any]:
 
 
 def _require_npu_tensors(declared: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise what torch raises when an operator has no kernel for a device, as these have none but for the NPU."""
+    """Raise torch's error for an operator that has no kernel for a device, as these have none but for the NPU."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, Tensor) and value.device.type not in (NAMESPACE, "meta"):
             backend = value.device.type.upper()

@@ -61,7 +61,7 @@ def npu_roi_align(
         Shape (n, c, pooled_height, pooled_width).
 
     Raises:
-        NotEmulated: another ``roi_end_mode``, of which the documentation does not say what it does.
+        NotEmulated: another ``roi_end_mode``, which the documentation does not describe.
     """
     return _align(input, rois, _Pooling(spatial_scale, pooled_height, pooled_width, sample_num, roi_end_mode))
 

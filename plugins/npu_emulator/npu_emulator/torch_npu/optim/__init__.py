@@ -1,6 +1,6 @@
 """``torch_npu.optim``: optimizers that update all parameters at once on the hardware.
 
-Those that compute what one of torch's does have its arithmetic here, on combined tensors. The others have no
+Those that compute the same as one of torch's have its arithmetic here, on combined tensors. The others have no
 counterpart to be checked against, and raise :class:`npu_emulator.errors.NotEmulated` when they are made.
 """
 

@@ -30,7 +30,7 @@ class NpuFusedOptimizerBase(Optimizer):
 
     Args:
         params: parameters, or groups of them.
-        default: what groups have that do not say otherwise.
+        default: the values for groups that set none.
     """
 
     #: The tensors that the state of a parameter may have.

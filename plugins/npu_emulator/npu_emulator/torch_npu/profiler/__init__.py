@@ -1,4 +1,4 @@
-"""``torch_npu.profiler``: torch's profiler, which sees what the emulated device runs on: the CPU.
+"""``torch_npu.profiler``: torch's profiler, which records the CPU, on which the emulated device runs.
 
 Traces say so: they hold the key ``npu_emulator``. There are no times of NPU kernels to be had, and no metrics of its
 cores: options that ask for them are recorded and change nothing.

@@ -55,7 +55,7 @@ def supported_activities() -> set[ProfilerActivity]:
 def schedule(
     wait: int, active: int, warmup: int = 0, repeat: int = 0, skip_first: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """Return what to do in each step, for :class:`profile`: ``torch.profiler.schedule`` with torch_npu's order.
+    """Return the schedule for :class:`profile`: ``torch.profiler.schedule`` with torch_npu's order of arguments.
 
     Args:
         wait: how many steps to do nothing.
@@ -96,7 +96,7 @@ class _KinetoProfile(_Emulated):
 
     Args:
         activities: of :class:`ProfilerActivity`.
-        experimental_config: what to measure on the hardware.
+        experimental_config: the measurements to take on the hardware.
         options: as ``torch.profiler._KinetoProfile`` takes them.
     """
 
@@ -106,9 +106,9 @@ class profile(_Emulated, torch_profile):
 
     Args:
         activities: of :class:`ProfilerActivity`.
-        schedule: what to do in each step, see :func:`schedule`.
+        schedule: gives the action of each step, see :func:`schedule`.
         on_trace_ready: called with this object when a trace is recorded, such as :func:`tensorboard_trace_handler`.
-        experimental_config: what to measure on the hardware.
+        experimental_config: the measurements to take on the hardware.
         options: as ``torch.profiler.profile`` takes them: ``record_shapes``, ``profile_memory``, ``with_stack``, ...
     """
 
@@ -119,7 +119,7 @@ def tensorboard_trace_handler(
     analyse_flag: bool = True,
     async_mode: bool = False,
 ) -> Callable[[profile], None]:
-    """Return what writes each trace to a folder of its own, laid out as torch_npu does it.
+    """Return the function that writes each trace to a folder of its own, laid out as torch_npu does it.
 
     That is ``<dir_name>/<worker_name>_<time>_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json``, a trace in Chrome's
     format, beside ``profiler_metadata.json``.

@@ -1,4 +1,4 @@
-"""``torch_npu.testing``: what tests of NPU libraries import."""
+"""``torch_npu.testing``: the names that tests of NPU libraries import."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class TestCase(unittest.TestCase):
 
         Args:
             x: tensor, array, number, or a list or tuple of them.
-            y: likewise, what is expected.
+            y: likewise, the expected value.
             prec: the tolerance.
             prec16: likewise where a result is float16 or bfloat16.
             auto_trans_dtype: whether different dtypes are compared as ``x`` has it, instead of failing.

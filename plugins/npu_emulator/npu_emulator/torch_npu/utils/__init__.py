@@ -1,4 +1,4 @@
-"""``torch_npu.utils``, of which combining tensors is emulated; other names raise what is missing."""
+"""``torch_npu.utils``, of which combining tensors is emulated; other names raise an error that names the limit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def npu_combine_tensors(list_of_tensor: Sequence[Tensor], require_copy_value: bo
 
 
 def get_part_combined_tensor(combined_tensor: Optional[Tensor], index: int, size: int) -> Optional[Tensor]:
-    """Return a part of what :func:`npu_combine_tensors` returned, in the same memory.
+    """Return a part of the tensor that :func:`npu_combine_tensors` returned, in the same memory.
 
     Args:
         combined_tensor: the whole.
@@ -71,7 +71,7 @@ def is_combined_tensor_valid(combined_tensor: Optional[Tensor], list_of_tensor: 
     """Return whether tensors are in the memory of a combined one.
 
     Args:
-        combined_tensor: what :func:`npu_combine_tensors` returned.
+        combined_tensor: the result of :func:`npu_combine_tensors`.
         list_of_tensor: the tensors; no combined tensor is needed where there are none.
     """
     if not list_of_tensor:

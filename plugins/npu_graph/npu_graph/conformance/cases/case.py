@@ -30,7 +30,7 @@ class Inputs:
         dtype: of all but ``mask``, ``wide`` and the indices.
         rows, columns: sizes, 5 at least.
         device: where they are; numbers are drawn on the CPU.
-        seed: what they are drawn from.
+        seed: of the random inputs.
     """
 
     def __init__(self, dtype: torch.dtype, rows: int, columns: int, device: str = "cpu", seed: int = 0) -> None:
@@ -86,7 +86,7 @@ class Case(NamedTuple):
         return f"{self.operator}[{self.label}]"
 
     def run(self, tensors: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
-        """Make the call and return what it gives."""
+        """Make the call and return its result."""
         return _flat(self.call(SimpleNamespace(**tensors)))
 
     def uses(self, tensors: Mapping[str, torch.Tensor]) -> list[str]:

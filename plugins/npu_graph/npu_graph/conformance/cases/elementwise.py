@@ -64,7 +64,7 @@ BINARY = [
     *(case for name in ("add", "mul", "sub") for case in _binary(getattr(aten, name).Tensor, NUMBERS)),
     *(case for name in ("maximum", "minimum") for case in _binary(getattr(aten, name).default, EVERY)),
     *(case for name in ["eq", "ne", "lt", "le", "gt", "ge"] for case in _binary(getattr(aten, name).Tensor, EVERY)),
-    # what torch says of the strides of a transposed operand, and what its kernel gives, are not the same here (2.13)
+    # torch's fake tensors and its kernel disagree on the strides of a transposed operand here (2.13)
     *(
         case
         for name in ("and", "or", "xor")

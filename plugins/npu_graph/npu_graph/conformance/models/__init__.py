@@ -15,7 +15,7 @@ __all__ = ["MODELS", "Model"]
 
 
 class Model(NamedTuple):
-    """A model and what it is tried with.
+    """A model and the inputs of its trial.
 
     Args:
         make: makes it, with weights from torch's generator.

@@ -1,4 +1,4 @@
-"""Linear layers with what is usual between them."""
+"""Linear layers with the usual layers between them."""
 
 from __future__ import annotations
 

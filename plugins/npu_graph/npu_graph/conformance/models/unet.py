@@ -52,7 +52,7 @@ class Attention(nn.Module):
 
 
 class UNet(nn.Module):
-    """Down by a strided convolution, attention, up by a transposed and by nearest neighbours, and what was skipped."""
+    """Down by a strided convolution, attention, up by a transposed and by nearest neighbours, with skip connections."""
 
     def __init__(self, channels: int = 8, time: int = 8) -> None:
         super().__init__()

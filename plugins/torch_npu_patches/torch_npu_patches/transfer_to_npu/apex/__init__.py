@@ -31,7 +31,7 @@ _MISSING = (
 
 
 def __getattr__(name: str) -> Any:
-    """Raise the error of an import for what apex has and the stand-in lacks.
+    """Raise the error of an import for a name that apex has and the stand-in lacks.
 
     Programs look at all modules for an attribute (``hasattr(module, "_check_balance")``, mmcv 1.7.2): any other name
     is an attribute that a module lacks.

@@ -7,7 +7,8 @@ from typing import Any, Optional, Union
 
 __all__ = ["LossScaler"]
 
-#: apex 0.1 (``apex/amp/scaler.py``): where a dynamic scale starts, by what it changes, after how many good steps.
+#: apex 0.1 (``apex/amp/scaler.py``): the start of a dynamic scale, the factor of a change, and the number of good steps
+#: before one.
 INITIAL_SCALE = 2.0**16
 FACTOR = 2.0
 WINDOW = 2000
@@ -43,7 +44,7 @@ class LossScaler:
                 parameter.grad = None
 
     def unscale(self, parameters: Sequence[Any]) -> bool:
-        """Divide the gradients by the scale and put back what was set aside; return whether all of them are finite.
+        """Divide the gradients by the scale and put back the ones set aside; return whether all of them are finite.
 
         Args:
             parameters: those that :meth:`set_aside` was called with.
@@ -66,7 +67,7 @@ class LossScaler:
         return {"loss_scale": self.scale, "unskipped": self._good_steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what :meth:`state_dict` returned."""
+        """Restore a state that :meth:`state_dict` returned."""
         self.scale, self._good_steps = state["loss_scale"], state["unskipped"]
 
     def _adapt(self, finite: bool) -> None:

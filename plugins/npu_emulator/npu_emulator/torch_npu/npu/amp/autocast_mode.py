@@ -15,7 +15,7 @@ class autocast(torch.amp.autocast):
 
     Args:
         enabled: whether operators choose their precision within the block.
-        dtype: what operators that gain from it compute in: ``float16`` or ``bfloat16``.
+        dtype: of the operators that gain from it: ``float16`` or ``bfloat16``.
         cache_enabled: whether weights are cast once only.
     """
 
@@ -28,7 +28,8 @@ def custom_fwd(fwd: Optional[Callable[..., Any]] = None, *, cast_inputs: Optiona
 
     Args:
         fwd: the method, when used without arguments.
-        cast_inputs: what floating-point NPU tensors are cast to, autocast being off within; ``None`` leaves both.
+        cast_inputs: the dtype to which floating-point NPU tensors are cast, with autocast off within; ``None`` changes
+            neither.
     """
     decorator = functools.partial(torch.amp.custom_fwd, device_type="npu", cast_inputs=cast_inputs)
     return decorator if fwd is None else decorator(fwd)

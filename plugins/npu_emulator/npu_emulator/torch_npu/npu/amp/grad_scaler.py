@@ -15,8 +15,8 @@ class GradScaler(torch.amp.GradScaler):
 
     Args:
         init_scale: the scale at first.
-        growth_factor: what it is multiplied by after steps without overflow.
-        backoff_factor: what it is multiplied by after an overflow.
+        growth_factor: the scale is multiplied by it after steps without overflow.
+        backoff_factor: the scale is multiplied by it after an overflow.
         growth_interval: how many steps without overflow let it grow.
         dynamic: ``False`` keeps the scale and looks for no overflow, so that every step is taken.
         enabled: ``False`` makes all methods do nothing but step.
@@ -44,7 +44,7 @@ class GradScaler(torch.amp.GradScaler):
         return found
 
     def update(self, new_scale: Optional[Union[float, Tensor]] = None) -> None:
-        """Adapt the scale to what happened since the last update, or set it.
+        """Adapt the scale to the overflows since the last update, or set it.
 
         Args:
             new_scale: the scale from now on.
