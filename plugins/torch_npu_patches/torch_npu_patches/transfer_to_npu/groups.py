@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional
 
 import patchcore as pc
 from patchcore.plugin import Change
-from torch_npu_patches.transfer_to_npu import comm, distributed, namespace, scripting, tables, tensors
+from torch_npu_patches.transfer_to_npu import averages, comm, distributed, namespace, scripting, tables, tensors
 from torch_npu_patches.transfer_to_npu.changes import Adapt, Answer, Count, Extend
 from torch_npu_patches.transfer_to_npu.equal_devices import EqualDevices
 from torch_npu_patches.transfer_to_npu.visible_devices import AsAscendVariable
@@ -178,8 +178,9 @@ DISTRIBUTED = layer_patch(
         _adapt("distributed", "distributed.is_nccl_available", distributed.make_is_nccl_available),
         namespace.process_group_nccl(),
         *_rewrite_all("distributed", tables.DISTRIBUTED),
+        *(_adapt(None, f"distributed.ProcessGroup.{name}", averages.make_reduction) for name in averages.METHODS),
     ],
-    "backend nccl as hccl, DistributedDataParallel, DeviceMesh, object collectives",
+    "backend nccl as hccl, DistributedDataParallel, DeviceMesh, object collectives, averages of integers",
 )
 
 
