@@ -231,6 +231,39 @@ def rows(folder: Path, title: str = 'Lines that compare with "cuda"') -> list[di
     return found
 
 
+#: Without the word: the devices come from somewhere else. ``str(x.device)`` alone is found in modules with the word only.
+PLAIN = """
+def generator_fits(generator, device):
+    return generator.device.type == device.type
+
+def to_same(x, device):
+    return x if x.device.type == device.type else x.cpu()
+"""
+TWO_DEVICES = """
+import json
+import torch
+import plain
+
+device = torch.device("cuda")
+x = torch.ones(2, device=device)
+found = [plain.to_same(x, device).device.type, plain.generator_fits(torch.Generator("cuda"), device)]
+found += [x.device.type == device.type, str(x.device) == str(torch.device("cuda:0"))]
+found.append(torch.compile(plain.to_same, backend="aot_eager", fullgraph=True)(x, device).device.type)
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [((), ["npu", True, True, True, "npu"]), (("--disable", OFF), ["cpu", False, False, False, "cpu"])],
+    ids=["with the patches", "without"],
+)
+def test_the_types_of_two_devices(options: tuple[str, ...], expected: list[Any], tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text(PLAIN)
+    done = run(tmp_path, *options, program=TWO_DEVICES)
+    assert json.loads(done.stdout.splitlines()[-1]) == expected
+
+
 def test_an_installed_package_is_edited_too(tmp_path: Path) -> None:
     package = tmp_path / "site-packages"
     package.mkdir()

@@ -92,8 +92,10 @@ class Rules(Declaration):
             the node that they replace (:func:`ast.copy_location`, :func:`ast.fix_missing_locations`). It must not add
             or remove functions, classes, lambdas or comprehensions: each function of a loaded module gets the code of
             the function at the same place.
-        words: texts. A module is edited only if a text constant in its code contains one of them. Empty for every
-            module.
+        words: texts. A module is edited only if a text constant in its code contains one of them, or if it has
+            ``attributes``. Empty for every module.
+        attributes: chains of names, ``"device.type"`` for ``x.device.type``. A module is also edited if a function in
+            it, or its top level, uses all names of such a chain.
         find: called with the source of such a module; returns the numbers of the lines that ``edit`` may change. If
             there are none, the module is not parsed. If each of them is in a function, only these functions are
             parsed: the tree that ``edit`` gets then contains one function, inside its classes. ``None`` to parse every
@@ -118,6 +120,7 @@ class Rules(Declaration):
 
     edit: Callable[[ast.Module, Source], Iterable[int]]
     words: tuple[str, ...]
+    attributes: tuple[str, ...]
     find: Optional[Callable[[str], Iterable[int]]]
     concerns: Optional[Callable[[str, str], bool]]
 
@@ -126,6 +129,7 @@ class Rules(Declaration):
         edit: Callable[[ast.Module, Source], Iterable[int]],
         *,
         words: Union[str, Sequence[str]] = (),
+        attributes: Union[str, Sequence[str]] = (),
         find: Optional[Callable[[str], Iterable[int]]] = None,
         concerns: Optional[Callable[[str, str], bool]] = None,
     ) -> None:
@@ -135,7 +139,17 @@ class Rules(Declaration):
         given = as_tuple(words, "words", "Rules")
         if not all(isinstance(word, str) and word for word in given):
             raise DeclarationError(f"Rules: words must be texts, got {words!r}")
-        super().__init__(edit=edit, words=given, find=find, concerns=concerns)
+        chains = as_tuple(attributes, "attributes", "Rules")
+        if not all(isinstance(chain, str) and all(map(str.isidentifier, chain.split("."))) for chain in chains):
+            raise DeclarationError(f"Rules: attributes must be names with dots between them, got {attributes!r}")
+        if chains and not given:
+            raise DeclarationError("Rules: attributes have no effect without words: every module is edited")
+        super().__init__(edit=edit, words=given, attributes=chains, find=find, concerns=concerns)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Texts; a source without any of them is not edited. Empty if every source may be."""
+        return self.words + self.attributes
 
 
 class Rewrite(Change):
@@ -191,7 +205,7 @@ class Rewrite(Change):
 
     @property
     def script_words(self) -> tuple[str, ...]:
-        return self.found_rules().words if self.covers_module("__main__") else ()
+        return self.found_rules().texts if self.covers_module("__main__") else ()
 
     def claims(self, target: Target) -> tuple[Target, ...]:
         return ()  # changes that edit the same module do not conflict: each edits the tree that the one before made

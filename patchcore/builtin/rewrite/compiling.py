@@ -22,7 +22,7 @@ from typing import NamedTuple, Optional, Union
 from patchcore.builtin.rewrite.changes import Rules, Source
 from patchcore.declare.target import Target
 
-__all__ = ["FUTURE", "Body", "Edited", "edit", "edit_tree", "mentions", "nested", "original_code", "put_imports"]
+__all__ = ["FUTURE", "Body", "Edited", "edit", "edit_tree", "may_mention", "mentions", "nested", "original_code", "put_imports"]
 
 #: The tree of a module, or of a statement in a console.
 Body = Union[ast.Module, ast.Interactive]
@@ -49,12 +49,38 @@ class Edited(NamedTuple):
     needs: dict[str, Target]
 
 
-def mentions(code: CodeType, words: Sequence[str]) -> bool:
-    """Return true if a text constant of ``code``, or of a function in it, contains one of ``words``."""
+def may_mention(data: bytes, rules: Sequence[Rules]) -> bool:
+    """Return false if the code of a module cannot have anything that ``rules`` look for; ``data`` is what Python reads.
+
+    Args:
+        data: the bytecode of a module, or its source.
+        rules: all with words.
+    """
+    for each in rules:
+        for word in each.words:
+            if word.encode() in data:
+                return True
+        for chain in each.attributes:
+            if all(name.encode() in data for name in chain.split(".")):
+                return True
+    return False
+
+
+def mentions(code: CodeType, rules: Sequence[Rules]) -> bool:
+    """Return true if ``code``, or a function in it, has a text with one of their words, or all names of a chain."""
+    words = [word for each in rules for word in each.words]
+    chains = [frozenset(chain.split(".")) for each in rules for chain in each.attributes]
+    return _mentions(code, words, chains)
+
+
+def _mentions(code: CodeType, words: Sequence[str], chains: Sequence[frozenset[str]]) -> bool:
+    for chain in chains:
+        if chain.issubset(code.co_names):
+            return True
     for constant in code.co_consts:
         kind = type(constant)
         if kind is CodeType:
-            if mentions(constant, words):
+            if _mentions(constant, words, chains):
                 return True
         elif kind is str:
             for word in words:

@@ -20,7 +20,7 @@ from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, Functi
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from patchcore.builtin.rewrite.changes import Rewrite, Rules
-from patchcore.builtin.rewrite.compiling import Edited, edit, edit_tree, mentions, nested, original_code
+from patchcore.builtin.rewrite.compiling import Edited, edit, edit_tree, may_mention, mentions, nested, original_code
 from patchcore.builtin.rewrite.texts import Text, TextCodes, compile_by
 from patchcore.declare.changes import resolve
 from patchcore.declare.slots import NamespaceSlot, Slot
@@ -167,15 +167,15 @@ class Rewriter:
         """Return true if an applied change may edit the module ``name``, which was imported before the change."""
         try:
             data = loader.get_data(loader.path)
-            words = self._words(name, loader.path)
-            if words and not any(word.encode() in data for word in words):
+            rules = self._with_words(name, loader.path)
+            if rules and not may_mention(data, rules):
                 return False
             # a script has no bytecode cache, which would be written here
             code = original_code(data, loader.path) if loader.name == "__main__" else loader.get_code(loader.name)
         except (OSError, SyntaxError, ValueError, ImportError):  # its source is gone, or is being edited
             return False
         assert code is not None
-        if words and not mentions(code, words):
+        if rules and not mentions(code, rules):
             return False
         self._files[loader.path] = _File.of(name, data, code)
         return True
@@ -185,8 +185,8 @@ class Rewriter:
 
     def code_of(self, name: str, loader: SourceFileLoader, *, alone: bool) -> tuple[CodeType, Mapping[str, Any]]:
         code, data = _read(name, loader)
-        words = self._words(name, loader.path)
-        if words and not (any(word.encode() in data for word in words) and mentions(code, words)):
+        rules = self._with_words(name, loader.path)
+        if rules and not (may_mention(data, rules) and mentions(code, rules)):
             return code, {}
         file = _File.of(name, loader.get_data(loader.path), code)
         edited = self._edit(file, _EXECUTED, whole=alone)
@@ -215,8 +215,8 @@ class Rewriter:
 
     def code_of_text(self, text: Text) -> Optional[CodeType]:
         """Return the code to run for a text that the program compiles; ``None`` if no change edits it."""
-        words = self._words(text.name, text.place)
-        if words and not any(word in text.source for word in words):
+        worded = self._with_words(text.name, text.place)
+        if worded and not any(word in text.source for each in worded for word in each.texts):
             return None
         while True:
             concerned = [each for each in self._active if each.concerns(text.name, text.place)]
@@ -243,10 +243,10 @@ class Rewriter:
         else:
             self.fail(concerned[-1], error)
 
-    def _words(self, name: str, file: str) -> Sequence[str]:
-        """Return the words of the changes that concern a module; empty if one of them edits modules without any."""
-        words = [each.rules.words for each in self._active if each.concerns(name, file)]
-        return [word for some in words for word in some] if all(words) else ()
+    def _with_words(self, name: str, file: str) -> Sequence[Rules]:
+        """Return the rules that concern a module; empty if some of them edit modules without any words."""
+        rules = [each.rules for each in self._active if each.concerns(name, file)]
+        return rules if all(each.words for each in rules) else ()
 
     def _edit(self, file: _File, when: str, *, first: str = "", whole: bool = False) -> Optional[Edited]:
         """Return a module compiled with the edits of all applied changes; a change whose rules raise fails.

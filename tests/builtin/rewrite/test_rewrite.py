@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -365,6 +365,42 @@ class TestWhichModules:
         with patcher(WHOLE):
             monkeypatch.setattr(ast, "parse", None)
             assert importlib.import_module("fruit_none").VALUE == "melon"
+
+    @pytest.mark.parametrize("loaded", [False, True], ids=["imported later", "loaded"])
+    def test_a_module_without_the_word_is_edited_if_a_function_uses_the_names(
+        self, write: Callable[..., Path], loaded: bool
+    ) -> None:
+        sources = {
+            "fruit_both": "def taste(x):\n    return x.apple.sweet\n",
+            "fruit_apart": "def one(x):\n    return x.apple\ndef other(x):\n    return x.sweet\n",
+        }
+        for name, source in sources.items():
+            write(name, source)
+            if loaded:
+                importlib.import_module(name)
+        seen: list[str] = []
+
+        def add(tree: ast.Module, source: pc.Source) -> list[int]:
+            seen.append(source.name)
+            found = [node for node in ast.walk(tree) if isinstance(node, ast.Return)]
+            for node in found:
+                node.value = ast.copy_location(ast.Constant("edited"), node)
+            return [node.lineno for node in found]
+
+        with patcher(pc.Rules(add, words="melon", attributes="apple.sweet", concerns=concerns)):
+            modules = {name: importlib.import_module(name) for name in sources}
+            fruit = SimpleNamespace(apple=SimpleNamespace(sweet=True), sweet=False)
+            assert modules["fruit_both"].taste(fruit) == "edited"
+            assert modules["fruit_apart"].other(fruit) is False
+            assert set(seen) == {"fruit_both"}
+        assert modules["fruit_both"].taste(fruit) is True
+
+    @pytest.mark.parametrize("attributes", ["a b", "a.", ["a", 3], "1.a"])
+    def test_attributes_are_names_with_dots(self, attributes: Any) -> None:
+        with pytest.raises(pc.DeclarationError, match="attributes must be names with dots between them"):
+            pc.Rules(edit, words="apple", attributes=attributes)
+        with pytest.raises(pc.DeclarationError, match="no effect without words"):
+            pc.Rules(edit, attributes="a.b")
 
     def test_a_loader_with_a_compiler_of_its_own_is_left_alone(
         self, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch

@@ -44,6 +44,16 @@ class Answering(str):
     __hash__ = str.__hash__
 
 
+class Device(SimpleNamespace):
+    """A device as torch has it."""
+
+    def __init__(self, type: str) -> None:
+        super().__init__(type=type)
+
+    def __str__(self) -> str:
+        return str(self.type)
+
+
 def edited(text: str) -> tuple[ast.Module, set[int]]:
     text = textwrap.dedent(text)
     tree = ast.parse(text)
@@ -153,6 +163,42 @@ class TestExpressions:
         assert running.COUNTS == {}
 
     @pytest.mark.parametrize(
+        ("expression", "right", "wrong"),
+        [
+            ("x.device.type == device.type", ["cuda", "npu"], ["cpu", "npu:1"]),
+            ("x.device.type != self.device.type", ["cpu"], ["cuda", "npu"]),
+            ("self.kind() == x.device.type", ["cuda", "npu"], ["cpu"]),
+            ("torch_device(x).type == self.other", ["cuda", "npu"], ["cpu"]),
+            ("str(x.device.type) == str(self.device)", ["cuda", "npu"], ["cpu", "cuda:0"]),
+            ("(x.DEVICE.type ==\n device.type)", ["npu"], ["cpu"]),
+            ("(x.device\n .type ==\n device.type)", ["npu"], ["cpu"]),
+        ],
+    )
+    def test_devices_of_two_objects(self, expression: str, right: list[str], wrong: list[str]) -> None:
+        """``torch.device("cuda")`` of a configuration, and the device of a tensor."""
+        cuda = Device("cuda")
+        owner = SimpleNamespace(device=cuda, kind=lambda: "cuda", other="cuda")
+        for text in (*right, *wrong):
+            x = SimpleNamespace(device=Device(text), DEVICE=Device(text))
+            names = {"x": x, "device": cuda, "self": owner, "torch_device": lambda x: x.device}
+            assert run(f"answer = ({expression})", **names)["answer"] is (text in right), text
+        assert sum(running.COUNTS.values()) == len(right) + len(wrong)
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            'x.device.type == "cpu"',
+            '"mps" != x.device.type',
+            "token.type == other.type",
+            "x.device.type is y.device.type",
+            "a.device.type == b.device.type == c.device.type",
+            "str(a) == str(b)",
+        ],
+    )
+    def test_other_comparisons_of_types_stay(self, source: str) -> None:
+        assert edited(source)[1] == set()
+
+    @pytest.mark.parametrize(
         "source", ['k = "cuda"\nd.type == other', 'k = "cuda"\nd.size == k', 'k == "cpu"\nd.type == k']
     )
     def test_other_names_stay(self, source: str) -> None:
@@ -226,11 +272,14 @@ class TestLeftAlone:
                 def a(self, d): return d == "npu" or d == "cuda"
                 def b(self, d): return d == "cuda"
                 def c(self, a, b): return a == b == "cuda"
+                def d(self, a, b): return a.device.type == b.device.type == self.kind
+                def e(self, a, b): return a in ("cuda", "xpu") == b
+                def f(self, a, b, kind="cuda"): return a == b.type == kind
         """
         assert edited(source)[1] == {4}
         assert {line.line: line.why for line in lines.found() if line.why} == {
             3: "its function names npu itself",
-            5: "it is a chain of comparisons",
+            **dict.fromkeys((5, 6, 7, 8), "it is a chain of comparisons"),
         }
 
 
@@ -285,6 +334,10 @@ class TestScriptsOfTorch:
             ('x.s.startswith("cuda")', 'x.s.startswith("cuda") or x.s.startswith("npu")'),
             ('{"cuda": 1, "cpu": 0}[x]', '{"cuda": 1, "cpu": 0, "npu": 1}[x]'),
             ("x.type == self.kind", 'x.type.replace("cuda", "npu") == self.kind.replace("cuda", "npu")'),
+            (
+                "x.device.type != y.device.type",
+                'x.device.type.replace("cuda", "npu") != y.device.type.replace("cuda", "npu")',
+            ),
         ],
     )
     def test_an_expression(self, before: str, after: str) -> None:

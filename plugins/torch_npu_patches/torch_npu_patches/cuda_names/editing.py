@@ -1,9 +1,10 @@
 """Finds the expressions that compare something with the text of a CUDA device, and edits them.
 
 Edited are ``==`` and ``!=`` with ``"cuda"``, ``"cuda:0"`` or an f-string that begins so; ``in`` and ``not in``;
-``startswith``; the patterns of ``match``; tables whose keys are names of devices; and ``x.type`` or ``str(x)`` with a
-name that the module gives such a text to, ``KIND = "cuda"``. A function that names NPUs itself has a branch of its own
-for them, and is left alone.
+``startswith``; the patterns of ``match``; tables whose keys are names of devices; ``x.type`` or ``str(x)`` with a name
+that the module gives such a text to, ``KIND = "cuda"``; and ``x.device.type`` or ``str(x.device)`` with anything that
+is no constant, ``self.device.type`` for example. A function that names NPUs itself has a branch of its own for them,
+and is left alone.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _REACH = 200  # characters
 
 _WORD = re.compile(r"\w+")
 _COMPARISON = re.compile("[=!]=")
+#: ``x.device.type`` and ``str(x.device)``, not compared with a constant.
+_DEVICE = re.compile(r"""(?i:device\w*(?:\([^()\n]*\))?\.type\b|\bstr\([\w.]*device\w*\))(?!\s*[=!]=\s*f?["'])""")
 #: The name that is given a text. A search for it in the whole module would take a tenth of a second.
 _NAME = re.compile(r"(\w+)\s*(?::[^=\n,()]*)?$")
 
@@ -80,6 +83,7 @@ def find(text: str) -> list[int]:
     given = _named(text)
     if given:
         found += _lines_with(given, text)
+    found += _lines_of_devices(text)
     return sorted(set(found))
 
 
@@ -101,6 +105,18 @@ def _lines_with(given: frozenset[str], text: str) -> Iterator[int]:
             line = "".join(lines[last - 1 : last + 1])
             if (".type" in line or "str(" in line) and not given.isdisjoint(_WORD.findall(line)):
                 yield last
+
+
+def _lines_of_devices(text: str) -> Iterator[int]:
+    """Yield the numbers of the lines that, with the lines beside them, may compare the devices of two objects."""
+    lines: list[str] = []
+    number, place = 1, 0
+    for match in _DEVICE.finditer(text):
+        lines = lines or ["", *text.split("\n"), ""]
+        number += text.count("\n", place, match.start())
+        place = match.start()
+        if _COMPARISON.search("\n".join(lines[number - 1 : number + 2])):
+            yield number
 
 
 @functools.lru_cache(maxsize=8)  # of a module it is called for each function that is edited
@@ -253,6 +269,21 @@ def _is_named(left: ast.expr, right: ast.expr, given: frozenset[str]) -> bool:
     return (_is_device(left) and _last_name(right) in given) or (_is_device(right) and _last_name(left) in given)
 
 
+def _is_of_device(node: ast.expr) -> bool:
+    """Return true for ``x.device.type``, ``torch.device(x).type`` and ``str(x.device)``."""
+    if not _is_device(node):
+        return False
+    owner = node.value if isinstance(node, ast.Attribute) else next(iter(getattr(node, "args", ())), node)
+    return "device" in _last_name(owner.func if isinstance(owner, ast.Call) else owner).lower()
+
+
+def _are_devices(left: ast.expr, right: ast.expr) -> bool:
+    """Return true if one side is of a device, and the other may be: it is no constant."""
+    return (_is_of_device(left) and not isinstance(right, ast.Constant)) or (
+        _is_of_device(right) and not isinstance(left, ast.Constant)
+    )
+
+
 def _is_table(node: ast.Dict) -> bool:
     """Return true for a table whose keys are texts, all of them names of devices, CUDA among them."""
     texts = [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
@@ -285,8 +316,10 @@ class _Editor(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         """Edit ``x == "cuda"``, ``x in ("cuda", ...)``, ``"cuda" in x`` and their negations."""
-        if len(node.ops) > 1 and any(map(_cuda_text, [node.left, *node.comparators])):
-            note(Line(self._source.file, node.lineno, self._source.segment(node), why="it is a chain of comparisons"))
+        if len(node.ops) > 1:
+            if self._has_device([node.left, *node.comparators]):
+                line = Line(self._source.file, node.lineno, self._source.segment(node), why="it is a chain of comparisons")
+                note(line)
             self.generic_visit(node)
             return node
         left, operator, right = node.left, node.ops[0], node.comparators[0]
@@ -298,7 +331,9 @@ class _Editor(ast.NodeTransformer):
             shown += f"({self._source.segment(text)}, {_shown(_npu_text(text))})"
             name = "same" if isinstance(operator, ast.Eq) else "different"
             return self._call(node, name, [self.visit(value), text], shown)
-        if isinstance(operator, (ast.Eq, ast.NotEq)) and _is_named(left, right, self._names):
+        if isinstance(operator, (ast.Eq, ast.NotEq)) and (
+            _is_named(left, right, self._names) or _are_devices(left, right)
+        ):
             shown = f"{self._source.segment(node)}, cuda as {NPU}"
             name = "alike" if isinstance(operator, ast.Eq) else "unlike"
             return self._call(node, name, [self.visit(left), self.visit(right)], shown)
@@ -321,6 +356,12 @@ class _Editor(ast.NodeTransformer):
                 return ast.copy_location(ast.BoolOp(ast.Or(), [self._reached(node, number), node]), node)
         self.generic_visit(node)
         return node
+
+    def _has_device(self, parts: Sequence[ast.expr]) -> bool:
+        """Return true if a chain of comparisons with these parts has one that is edited elsewhere."""
+        return any(_cuda_text(part) or _collection(part) is not None for part in parts) or any(
+            _is_named(left, right, self._names) or _are_devices(left, right) for left, right in zip(parts, parts[1:])
+        )
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Edit ``x.startswith("cuda")``, also with a tuple of texts."""
@@ -438,7 +479,7 @@ class _ScriptEditor(ast.NodeTransformer):
                 self.edited = True
                 contained: ast.cmpop = ast.In() if isinstance(operator, ast.Eq) else ast.NotIn()
                 return ast.Compare(value, [contained], [ast.List([text, _npu_text(text)], ast.Load())])
-            if _is_named(left, right, self._given):
+            if _is_named(left, right, self._given) or _are_devices(left, right):
                 self.edited = True
                 return ast.Compare(_with_npu(left), [operator], [_with_npu(right)])
         if isinstance(operator, (ast.In, ast.NotIn)):
