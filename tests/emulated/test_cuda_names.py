@@ -231,7 +231,7 @@ def rows(folder: Path, title: str = 'Lines that compare with "cuda"') -> list[di
     return found
 
 
-#: Without the word: the devices come from somewhere else. ``str(x.device)`` alone is found in modules with the word only.
+#: Without the word: the devices come from somewhere else.
 PLAIN = """
 def generator_fits(generator, device):
     return generator.device.type == device.type

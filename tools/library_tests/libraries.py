@@ -92,7 +92,7 @@ LIBRARIES = (
             "assert 'npu' == 'cuda'": _IN_TEST,
             "::test_model_parameters_on_device_for_optimizer": _IN_TEST,
             "test_load_from_checkpoint_map_location_automatic": "the test compares with its parameter, `cuda`",
-            "register_privateuse1_backend() has already been set": "names a device of its own, and torch has one such: npu",
+            "register_privateuse1_backend() has already been set": "names a device of its own, and torch has the NPU",
             ".py::test_collectives_distributed_cuda": "gloo, which the emulated HCCL runs on, has no `PREMUL_SUM`",
         },
     ),

@@ -22,7 +22,18 @@ from typing import NamedTuple, Optional, Union
 from patchcore.builtin.rewrite.changes import Rules, Source
 from patchcore.declare.target import Target
 
-__all__ = ["FUTURE", "Body", "Edited", "edit", "edit_tree", "may_mention", "mentions", "nested", "original_code", "put_imports"]
+__all__ = [
+    "FUTURE",
+    "Body",
+    "Edited",
+    "edit",
+    "edit_tree",
+    "may_mention",
+    "mentions",
+    "nested",
+    "original_code",
+    "put_imports",
+]
 
 #: The tree of a module, or of a statement in a console.
 Body = Union[ast.Module, ast.Interactive]

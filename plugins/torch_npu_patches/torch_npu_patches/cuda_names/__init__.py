@@ -21,8 +21,8 @@ from torch_npu_patches.cuda_names.scope import has_branches, is_library, is_prog
 
 __all__ = ["BRANCHES", "LIBRARIES", "PROGRAM"]
 
-#: For the modules of the program: those that are not installed. A module that compares the devices of two objects need not
-#: have the word: the device comes from a configuration, say.
+#: For the modules of the program: those that are not installed. A module that compares the devices of two objects is
+#: edited without the word, too: the device comes from a configuration, say.
 PROGRAM = pc.Rules(edit, words="cuda", attributes="device.type", find=find, concerns=is_program)
 
 #: For installed packages.

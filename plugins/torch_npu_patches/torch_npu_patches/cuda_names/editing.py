@@ -318,8 +318,8 @@ class _Editor(ast.NodeTransformer):
         """Edit ``x == "cuda"``, ``x in ("cuda", ...)``, ``"cuda" in x`` and their negations."""
         if len(node.ops) > 1:
             if self._has_device([node.left, *node.comparators]):
-                line = Line(self._source.file, node.lineno, self._source.segment(node), why="it is a chain of comparisons")
-                note(line)
+                shown = self._source.segment(node)
+                note(Line(self._source.file, node.lineno, shown, why="it is a chain of comparisons"))
             self.generic_visit(node)
             return node
         left, operator, right = node.left, node.ops[0], node.comparators[0]

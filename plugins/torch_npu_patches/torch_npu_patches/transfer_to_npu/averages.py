@@ -1,8 +1,8 @@
 """Averages of integers between processes, which NCCL computes and HCCL does not.
 
 torch_npu sums the tensors over HCCL, then divides the sum in place (``ProcessGroupHCCL::allreduce`` in
-torch_npu/csrc/distributed/ProcessGroupHCCL.cpp). torch cannot divide integers in place: "result type Float can't be cast
-to the desired output type Long". NCCL divides and drops the fraction, and so does torch_npu on the newest NPUs
+torch_npu/csrc/distributed/ProcessGroupHCCL.cpp). torch cannot divide integers in place: "result type Float can't be
+cast to the desired output type Long". NCCL divides and drops the fraction, and so does torch_npu on the newest NPUs
 (Ascend950). Lightning averages like this, ``self.log("seen", 3, sync_dist=True)`` for example.
 """
 
@@ -44,7 +44,7 @@ def make_reduction(target: pc.Target) -> Callable[[Any], Any]:
         average, total = dist.ReduceOp.AVG, dist.ReduceOp.SUM
 
         def reduction(*args: Any, **kwargs: Any) -> Any:
-            options = args[position] if len(args) > position else kwargs.get("opts")
+            options: Any = args[position] if len(args) > position else kwargs.get("opts")
             if getattr(options, "reduceOp", None) != average:
                 return original(*args, **kwargs)
             results = [tensor for tensor in _tensors(args[1]) if _is_integer_on_npu(tensor)]
