@@ -1,4 +1,4 @@
-"""The base class of writers, and what a writer gets: one change, with the methods that put it in force.
+"""The base class of writers, and their argument: one change, with the methods that put it in force.
 
 A writer of a plugin needs nothing else of the engine. It calls no code of others while the journal is locked, as the
 methods of :class:`WriteContext` lock it only while they write.

@@ -1,4 +1,4 @@
-"""Counts whether every reference to some objects has been found, so that no further name can hold one of them.
+"""Checks whether all references to some objects have been found, so that no further name can hold one of them.
 
 One or two names hold most functions. The interpreter counts the references to an object. The search for names can stop
 when it has found that many references, in names and in patchcore's own tables. A reference that this module does not

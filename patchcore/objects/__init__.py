@@ -1,1 +1,1 @@
-"""How Python objects are looked at, called and generated, without running code of theirs."""
+"""Reads, calls and generates Python objects without running code of theirs."""

@@ -1,4 +1,4 @@
-"""The patches that plugins contribute, and which of them a name means."""
+"""Patches with the plugins that contribute them, and the selection of patches by name."""
 
 from __future__ import annotations
 

@@ -28,10 +28,10 @@ WAITS = "waits for the program's arguments, which patchcore.configure(arguments)
 
 
 class Program:
-    """The program that is patched: the arguments that it has parsed itself, once :func:`patchcore.configure` has them.
+    """The arguments that the patched program has parsed itself; :func:`patchcore.configure` sets them.
 
     Args:
-        arguments: any object, an ``argparse.Namespace`` for example; ``None`` as long as there are none.
+        arguments: any object, an ``argparse.Namespace`` for example; ``None`` until they are set.
     """
 
     def __init__(self) -> None:
@@ -45,8 +45,8 @@ class Verdict(NamedTuple):
     """The decision of a plan on one patch.
 
     Args:
-        word: ``apply``; ``off``: disabled, or not in the default set; ``skipped``: something that it needs is not here,
-            or another patch excludes it; ``failed``: a conflict, or an error of its author.
+        word: ``apply``; ``off``: disabled, or not in the default set; ``skipped``: a library or condition that it needs
+            is missing, or another patch excludes it; ``failed``: a conflict, or an error of its author.
         reason: why it is not applied.
         rival: of a conflict, the patch that is applied instead.
     """
@@ -60,7 +60,7 @@ _APPLY = Verdict(APPLY)
 
 
 class Environment:
-    """The installed distributions and modules; each is looked up once for a whole plan.
+    """Finds installed distributions and modules; each is looked up once for a whole plan.
 
     Any distribution that provides an import package meets its requirement: mmcv, mmcv-full and mmcv-lite meet ``mmcv``.
 
@@ -83,7 +83,7 @@ class Environment:
         return self._modules[name]
 
     def released_version(self, package: str) -> Optional[str]:
-        """Return the same as :meth:`version`, but ``None`` for a package that no distribution provides."""
+        """Return :meth:`version`, but ``None`` for a package that no distribution provides."""
         if package not in self._versions:
             self._versions[package] = self._find_version(package)
         return self._versions[package]
@@ -222,7 +222,7 @@ def _takes_arguments(when: Callable[..., Any]) -> bool:
 
 
 def _place(when: Any, error: BaseException) -> str:
-    """Where ``error`` was raised: the innermost line in the condition's own file, if there is one."""
+    """Return where ``error`` was raised: the innermost line in the condition's own file, if there is one."""
     from patchcore.stdlib import traceback
 
     frames = traceback.extract_tb(error.__traceback__)

@@ -1,6 +1,6 @@
-"""Which distributions are installed, and does their version meet a requirement?
+"""Finds installed distributions, and compares their versions with requirements.
 
-Both questions are answered without the usual parsers. Metadata is read as text, because parsing it takes longer than
+Neither uses the usual parsers. Metadata is read as text, because parsing it takes longer than
 everything else that is done with it. Requirements like ``mmcv>=2,<3`` and versions like ``2.1.0`` and ``2.13.0+cpu``
 are compared here. :mod:`packaging` compares all others; importing it takes a tenth of the time of ``patchcore list``.
 """

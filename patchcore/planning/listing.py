@@ -1,4 +1,4 @@
-"""Patches whose order is that of a list: the order is added to them as ``after``, as an author would declare it."""
+"""Gives patches the order of a list: adds it to them as ``after``, as an author would declare it."""
 
 from __future__ import annotations
 

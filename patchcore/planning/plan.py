@@ -57,7 +57,7 @@ class PlannedPatch(NamedTuple):
 
     @property
     def asked_for(self) -> bool:
-        """True if its user has to know why it is not applied: it was chosen, is required or local, or has failed."""
+        """True if summaries must say why it is not applied: a user chose it, it is required or local, or it failed."""
         chosen = self.chosen_by is not None or self.patch.required or self.provenance.distribution is None
         chosen = chosen and not self.provenance.extends_patchcore  # of several such patches one fits
         return self.verdict != OFF and (chosen or self.verdict == FAILED or self.rival is not None or self.vetoed)

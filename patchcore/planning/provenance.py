@@ -8,7 +8,7 @@ __all__ = ["COMMANDS", "LOCAL_PROVENANCE", "PATCHES", "SUPPORT", "Provenance"]
 
 #: The entry-point groups of plugins: those that contribute patches, ...
 PATCHES = "npu_patches"
-#: ... those that extend patchcore for a library: how its compilers see a wrapper, what a training step is. As the
+#: ... those that extend patchcore for a library, for its compilers or its training loops for example. As the
 #: built-in plugins, they are loaded with every Patcher, also with one that discovers none.
 SUPPORT = "patchcore_support"
 #: ... and those that add commands and do nothing else, which only the command line loads.

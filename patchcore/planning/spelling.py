@@ -1,4 +1,4 @@
-"""Spellings: ``json:JSONEncoder.encode`` and ``json.encoder:JSONEncoder.encode`` are one place.
+"""Finds targets that are one place under two names: ``json:JSONEncoder.encode``, ``json.encoder:JSONEncoder.encode``.
 
 Targets of several patches that lead to one place, or into it, get the spelling under which it is defined. Then the plan
 finds their conflicts, and their order holds whichever module is imported first. A name that some other module gave an
@@ -157,7 +157,7 @@ def _alias_remark(target: Target, original: Target, names: Sequence[str]) -> Rem
 def _named_elsewhere(
     target: Target, find_home: Callable[..., Optional[Target]], is_product: Callable[[Any], bool]
 ) -> Optional[Target]:
-    """Return where the object that a module's name holds is defined; ``None`` for this module, or if it is unknown."""
+    """Return the home of the object at a name of a module; ``None`` if that is this module, or unknown."""
     if executed_module(target.module) is None:
         home = find_home(target, far=True)
         return None if home is None or _is_inside(home.module, target.module) else home

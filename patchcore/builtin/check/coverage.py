@@ -1,4 +1,4 @@
-"""How much ``patchcore check`` has compared: no finding means little where nothing was compared."""
+"""Counts the comparisons of ``patchcore check``: no finding means little where nothing was compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things are written, and how two of them differ, for people."""
+"""Places of objects in source files, and differences of two sources, as texts for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Providing other modules: how a :class:`~patchcore.builtin.imports.changes.ReplaceImport` is put in force.
+"""Puts a :class:`~patchcore.builtin.imports.changes.ReplaceImport` in force: an import returns another module.
 
 Every module that is put into ``sys.modules`` is entered in the journal, with the attribute of its package and the names
 that are bound anew.

@@ -1,4 +1,4 @@
-"""Providing modules that are not there: how ``StubImport`` and ``DummyImport`` are put in force.
+"""Puts ``StubImport`` and ``DummyImport`` in force: provides modules that are not installed.
 
 Every such module that comes into ``sys.modules`` is entered in the journal, with the attribute of its package.
 """

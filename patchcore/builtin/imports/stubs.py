@@ -208,7 +208,7 @@ class _StubMeta(abc.ABCMeta):
 
     @property
     def register(cls) -> Any:
-        """The stub's member of that name; ``ABCMeta`` has a method that is called so."""
+        """Return the stub's member ``register``, in place of the method of ``ABCMeta``."""
         stub = _own(cls)
         return stub.member("register") if stub is not None else super().register
 

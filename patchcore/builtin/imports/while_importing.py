@@ -113,7 +113,7 @@ class _ChangeWindow:
         self._engine.fail(self._application, self._state, application.error)
 
     def _outcome(self, inner: Application) -> tuple[str, str]:
-        """Return the status of the change and why it has that, from those of the inner changes."""
+        """Return the status of the change and its reason, from those of the inner changes."""
         name = self._state.target.module
         left = []
         for state in inner.states:

@@ -1,1 +1,1 @@
-"""How distributions are installed here: those of this project, their folders, and the command line for pip."""
+"""Installing distributions: those of this project, their folders, and the command line for pip."""

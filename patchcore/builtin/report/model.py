@@ -77,7 +77,7 @@ class ChangeView:
 
     @property
     def has_reasons(self) -> bool:
-        """Whether any status has a reason."""
+        """True if any status has a reason."""
         return any(standing.reason for standing in self.standings)
 
 
@@ -165,7 +165,7 @@ class TargetView(NamedTuple):
 
     @property
     def is_stacked(self) -> bool:
-        """Whether it is patched several times."""
+        """True if it is patched several times."""
         return any(len(variant.layers) > 1 for variant in self.variants)
 
 

@@ -1,4 +1,4 @@
-"""Compiling a module with its syntax tree edited.
+"""Compiles modules with edited syntax trees.
 
 Parsing and compiling a module takes as long as importing it. If the rules have ``find``, and no line that it returns is
 at the top level, only the functions with such a line are compiled. Each takes the place of the function in the code
@@ -224,7 +224,7 @@ class _Function(NamedTuple):
 
 
 def _edit_functions(source: Source, code: CodeType, rules: Sequence[Rules]) -> Optional[Edited]:
-    """Compile the functions that have a line to edit; raise :class:`_OnlyAsAWhole` where that will not do."""
+    """Compile the functions that have a line to edit; raise :class:`_OnlyAsAWhole` if a line is in none."""
     texts = source.text_lines
     lines: list[frozenset[int]] = [frozenset() for _ in rules]
     made, last = code, 0
@@ -292,7 +292,7 @@ def _block(texts: Sequence[str], first: int) -> list[str]:
 
 
 def _whole_block(texts: Sequence[str], first: int) -> list[str]:
-    """Return the same, tokenized: some ten times slower, and right for every function."""
+    """Return the same lines, found by :mod:`tokenize`: about ten times slower, and right for every function."""
     try:
         count = len(inspect.getblock([f"{line}\n" for line in texts[first - 1 :]]))
     except (IndentationError, tokenize.TokenError, SyntaxError, IndexError):

@@ -1,4 +1,4 @@
-"""Running a script with its tree edited.
+"""Runs a script with an edited syntax tree.
 
 Python compiles the script of a program itself, and no loader can change it there. Before that, Python calls the hooks
 of ``sys.path_hooks``, because the script may be an archive with a module ``__main__``. ``runpy.run_path`` does so, too.

@@ -1,4 +1,4 @@
-"""Editing the texts that a program compiles itself: ``builtins.compile`` is patched while a ``Rewrite`` is applied.
+"""Edits the texts that a program compiles itself: ``builtins.compile`` is patched while a ``Rewrite`` is applied.
 
 These programs call ``compile``: pdb, cProfile, coverage and debuggers for the script that they run, consoles and
 IPython for the lines that a user types, libraries for configurations written in Python. Whether a change edits the text

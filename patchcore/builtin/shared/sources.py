@@ -1,4 +1,4 @@
-"""Reading the source of others as a syntax tree."""
+"""Parses the source of others to a syntax tree."""
 
 from __future__ import annotations
 

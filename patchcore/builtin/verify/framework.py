@@ -1,4 +1,4 @@
-"""How calls are made and their results compared: of plain Python here, of a framework's tensors by a plugin.
+"""Makes calls and compares their results: plain Python values here, tensors of a framework in a plugin.
 
 A plugin returns a :class:`Framework` of its own from the hook ``verify_framework``.
 """

@@ -1,4 +1,4 @@
-"""Whether a patch's replacements are reached: notes which code a thread runs."""
+"""Finds whether the replacements of a patch are reached: records the code that a thread runs."""
 
 from __future__ import annotations
 

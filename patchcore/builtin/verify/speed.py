@@ -1,4 +1,4 @@
-"""How long an original takes on a device, and a replacement: both in one process, in turns."""
+"""Times an original and a replacement on a device: both in one process, in turns."""
 
 from __future__ import annotations
 

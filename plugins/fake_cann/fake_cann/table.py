@@ -1,4 +1,4 @@
-"""Which operators are computed: ``operators.txt``, read."""
+"""Reads ``operators.txt``, the table of the operators that are computed."""
 
 from __future__ import annotations
 

@@ -86,5 +86,5 @@ def feature_patches() -> list[Patcher]:
 
 
 def remarks() -> list[str]:
-    """Return findings on which MindSpeed itself is silent: places with two spellings, replacements overruled by force."""
+    """Return findings that MindSpeed does not report: places with two spellings, replacements overruled by force."""
     return [] if _takeover is None else list(_takeover.remarks)

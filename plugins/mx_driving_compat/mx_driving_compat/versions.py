@@ -66,22 +66,22 @@ class _MMCVVersion:
 
     @property
     def is_v1x(self) -> bool:
-        """Whether mmcv 1.x is installed."""
+        """True if mmcv 1.x is installed."""
         return check_version("mmcv", major=1)
 
     @property
     def is_v2x(self) -> bool:
-        """Whether mmcv 2.x is installed."""
+        """True if mmcv 2.x is installed."""
         return check_version("mmcv", major=2)
 
     @property
     def has_mmcv(self) -> bool:
-        """Whether mmcv is installed."""
+        """True if mmcv is installed."""
         return self.version is not None
 
     @property
     def has_mmengine(self) -> bool:
-        """Whether mmengine is installed."""
+        """True if mmengine is installed."""
         return get_version("mmengine") is not None
 
     @property

@@ -83,7 +83,7 @@ class _PublicNameLoader(importlib.abc.Loader):
 class _StandInLoader(importlib.machinery.SourceFileLoader):
     """Loads a stand-in under its own name, always as part of the import of the library's module.
 
-    Whoever waits for that import, such as a patch, is told of it at once, although the stand-ins import each other by
+    A patch that waits for that import is applied at once, although the stand-ins import each other by
     their own names.
 
     Args:

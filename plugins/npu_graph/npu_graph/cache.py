@@ -1,4 +1,4 @@
-"""Kernels on disk: compiled once per source, whoever asks first, in whichever process.
+"""Kernels on disk: each source is compiled once, by the first process that needs it.
 
 An entry is a folder named by its key, ``VENDOR/ab/abcd...``. It is made under another name and moved into place whole,
 under a lock, so that no process sees half of one; its manifest has the digest of every file, so that a damaged one is

@@ -1,4 +1,4 @@
-"""Which calls of common operators a vendor usually takes: for ``Vendor.conversion(when=...)``.
+"""Conditions on the calls of common operators that vendors usually have: for ``Vendor.conversion(when=...)``.
 
 Each function takes an :class:`~npu_graph.operations.subgraph.Operation` and returns true, or a ``patchcore.Skip`` that
 says why not. Of operators that only differ in how they are written for a vendor, it need not say so again.

@@ -20,7 +20,7 @@ def register_vendors() -> Iterable[Vendor]:  # type: ignore[empty-body]
 
 @hookspec
 def register_conversions(vendor: Vendor) -> None:
-    """Add conversions, rewrites or decompositions to ``vendor``, whoever contributes it; look at its ``name`` first.
+    """Add conversions, rewrites or decompositions to ``vendor``, of any plugin; look at its ``name`` first.
 
     Called once for each vendor, before its first graph, after its own ``setup``; torch is loaded by then.
     """

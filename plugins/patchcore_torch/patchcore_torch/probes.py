@@ -1,4 +1,4 @@
-"""The ways in which torch starts child processes, each with how to look into one."""
+"""Probes of the child processes that torch starts, for ``patchcore doctor --workers``."""
 
 from __future__ import annotations
 

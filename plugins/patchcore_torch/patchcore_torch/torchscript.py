@@ -1,7 +1,8 @@
 """TorchScript calls a patched function through Python, instead of compiling the source of its original.
 
 ``torch.jit.script`` reads source. It finds that of the original, through ``__wrapped__``, and would compile it with the
-globals of the wrapper: the script would go without the patch, and without a word. So it gets something else to compile.
+globals of the wrapper: the script would run without the patch, and nothing would say so. So it gets another function
+to compile.
 
 - For a function: another one with the types of the original that calls the patched function through Python. TorchScript
   gets it from ``__prepare_scriptable__``, whether the function is scripted or called by a scripted one

@@ -1,4 +1,4 @@
-"""Where ranges go: NVTX, MSTX, ITT, the profiler of torch, or a trace of our own.
+"""Backends that receive ranges: NVTX, MSTX, ITT, the profiler of torch, or a trace of our own.
 
 A backend opens a range and returns a token, and closes it by that token.
 
@@ -27,7 +27,7 @@ logger = logging.getLogger("patchcore")
 class Backend(Protocol):
     """Makes ranges."""
 
-    #: Tells whether nobody listens, so that ranges need not be made; ``None`` where that cannot be known.
+    #: Returns true if no tool records, so that ranges need not be made; ``None`` if that cannot be known.
     idle: Optional[Callable[[], bool]]
 
     def open(self, text: str) -> Any:

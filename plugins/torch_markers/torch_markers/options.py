@@ -51,12 +51,12 @@ class MarkerOptions:
 
     @property
     def modules(self) -> bool:
-        """Whether calls of modules are marked."""
+        """True if calls of modules are marked."""
         return self.level != FUNCTIONS
 
     @property
     def functions(self) -> bool:
-        """Whether calls of functions are marked."""
+        """True if calls of functions are marked."""
         return self.level != MODULES
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Where the time goes, by modules, operators and lines of the program: made from the markers in chrome traces."""
+"""Adds up times by modules, operators and lines of the program, from the markers in chrome traces."""
 
 from __future__ import annotations
 

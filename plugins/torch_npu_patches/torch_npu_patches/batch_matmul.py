@@ -122,7 +122,7 @@ BATCH_MATMUL = pc.Patch(
         pc.Replace("torch:Tensor.__matmul__", factory=make_method),
     ],
     summary="square matrices times column vectors of NPU tensors on the mx_driving kernel",
-    requires="torch>=2.4",  # the first whose autocast is asked by device type
+    requires="torch>=2.4",  # the first whose autocast takes a device type
     needs=["torch_npu", "mx_driving"],
     legacy_names=["batch_matmul", "BatchMatmul"],
     checks=pc.Check("torch_npu_patches.checks:projections", dtypes={"float32": 1e-5, "float16": 5e-3}),

@@ -1,4 +1,4 @@
-"""Whether torch_npu may keep tensors in the private formats of the device, ``torch.npu.config.allow_internal_format``.
+"""Allows or forbids private formats of tensors in torch_npu: ``torch.npu.config.allow_internal_format``.
 
 Private formats (NZ, 5HD) suit the device's matrix unit, but operators without support for them convert back and forth,
 and kernels of other libraries may misread them; ``mx_driving.patcher`` 26.2 turns them off unless asked.

@@ -79,7 +79,7 @@ class _LegacyPatcher:
 
     @property
     def is_applied(self) -> bool:
-        """Whether it is in force."""
+        """True if it is in force."""
         return self._patcher.is_applied
 
     def transfer_to_npu(self) -> None:

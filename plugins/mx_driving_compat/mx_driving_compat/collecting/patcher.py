@@ -86,7 +86,7 @@ class Patcher(TrainingRequests):
 
     @property
     def is_applied(self) -> bool:
-        """Whether the patches were applied, and not reverted since."""
+        """True if the patches were applied, and not reverted since."""
         return self._applied
 
     def add(self, *items: Union[PatchClass, BasePatch], options: Optional[Mapping[str, Any]] = None) -> Patcher:

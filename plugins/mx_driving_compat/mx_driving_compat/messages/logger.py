@@ -96,7 +96,7 @@ class PatcherLogger:
 
     @property
     def is_main_process(self) -> bool:
-        """Whether this is rank 0, the only one that logs success."""
+        """True if this is rank 0, the only one that logs success."""
         return self.rank == 0
 
     def set_rank(self, rank: int) -> PatcherLogger:

@@ -1,4 +1,4 @@
-"""Which version of a package is installed, for prechecks."""
+"""Finds the installed version of a package, for prechecks."""
 
 from mx_driving_compat.versions import check_version, get_version, is_mmcv_v1x, is_mmcv_v2x, mmcv_version
 

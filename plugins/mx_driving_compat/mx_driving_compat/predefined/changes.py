@@ -96,7 +96,7 @@ class PluginChange(BasePatch):
 
     @property
     def has_own_precheck(self) -> bool:
-        """Whether a program has set a ``precheck``. Not in mx_driving.patcher."""
+        """True if a program has set a ``precheck``. Not in mx_driving.patcher."""
         return self._precheck is not ABSENT and self._precheck is not None
 
     def prepare(self) -> Optional[Skip]:

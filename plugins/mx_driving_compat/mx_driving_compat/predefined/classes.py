@@ -91,7 +91,7 @@ class TransferToNpu(Predefined):
 
 
 class InternalFormat(Predefined):
-    """Whether torch_npu may keep tensors in private formats."""
+    """True if torch_npu may keep tensors in private formats."""
 
     name = "allow_internal_format"
     legacy_name = "allow_internal_format"

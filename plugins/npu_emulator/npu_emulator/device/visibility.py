@@ -1,4 +1,4 @@
-"""How many of the machine's devices a process sees."""
+"""Reads how many of the machine's devices a process may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operators a build of mmcv for NPUs has kernels for, by release of mmcv.
+"""The operators for which a build of mmcv for NPUs has kernels, by release of mmcv.
 
 Source: the tags of https://github.com/open-mmlab/mmcv, from v1.7.0 to v2.2.0. An operator is in a build if its
 implementation is registered in ``mmcv/ops/csrc/pytorch/npu`` (``REGISTER_NPU_IMPL``), or if its function calls a kernel

@@ -1,4 +1,4 @@
-"""How often each kernel ran."""
+"""Counts the calls of each kernel."""
 
 from __future__ import annotations
 

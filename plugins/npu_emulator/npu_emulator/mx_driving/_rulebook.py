@@ -1,4 +1,4 @@
-"""Which input of a sparse convolution feeds which output, through which tap.
+"""Rulebooks of sparse convolutions: the pairs of input and output of each tap.
 
 A rulebook lists them once; convolving is then one matrix product per tap. Papers: Graham and van der Maaten,
 "Submanifold Sparse Convolutional Networks" (arXiv:1706.01307); Yan et al., "SECOND" (Sensors 18(10), 2018).

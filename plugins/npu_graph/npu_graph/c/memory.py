@@ -1,4 +1,4 @@
-"""Where values lie in memory: shape, strides and offset in elements, as expressions of the symbols."""
+"""The memory of values: shape, strides and offset in elements, as expressions of the symbols."""
 
 from __future__ import annotations
 

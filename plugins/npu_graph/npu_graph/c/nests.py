@@ -106,7 +106,7 @@ class Nest:
 
     @property
     def folds(self) -> bool:
-        """Whether any member is a fold."""
+        """True if any member is a fold."""
         return any(isinstance(member.made, Fold) for member in self.members)
 
     @property
@@ -116,7 +116,7 @@ class Nest:
 
     @property
     def has_rows(self) -> bool:
-        """Whether outer loops go over all that is kept, so that elements may be computed in the loops inside, too."""
+        """True if outer loops go over all that is kept, so that elements may be computed in the loops inside, too."""
         return bool(self.outer) and set(self.dims) <= {*self.outer, *self.gone}
 
     def with_elements(self, elementwise: Nest) -> Optional[Nest]:

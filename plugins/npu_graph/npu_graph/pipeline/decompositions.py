@@ -1,4 +1,4 @@
-"""Which operators are traced as smaller ones, so that a vendor converts few."""
+"""Decompositions: operators that are traced as smaller ones, so that a vendor converts few."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes of a graph the vendor takes, and why it does not take the others."""
+"""Decides which nodes of a graph the vendor takes, with the reasons against the others."""
 
 from __future__ import annotations
 

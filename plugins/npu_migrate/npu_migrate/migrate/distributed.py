@@ -42,7 +42,7 @@ _BY_ONE_RANK = frozenset(
 
 
 def make_distributed(record: Record, names: Names, devices: Iterable[cst.CSTNode]) -> bool:
-    """Make the module train on several cards, if it is a script that trains on one; tell whether it does now.
+    """Make the module train on several cards, if it is a script that trains on one; return whether it was changed.
 
     Args:
         record: of the module, whose tree still says CUDA.
@@ -140,7 +140,7 @@ class _Script:
         return function.body.body if isinstance(function.body, cst.IndentedBlock) else None
 
     def inside(self, node: cst.CSTNode, function: Optional[cst.FunctionDef]) -> bool:
-        """Whether a node is in a function and in none inside it; in the module and in no function."""
+        """True if a node is in a function and in none inside it; in the module and in no function."""
         return self.names.enclosing(node, cst.FunctionDef, cst.Lambda) is function
 
     def is_moved_before(self, function: Optional[cst.FunctionDef], statement: Any, model: str) -> bool:
@@ -285,7 +285,7 @@ class _Script:
                 self.record.note_change(call, code(call), "on rank 0 only", _RULE)
 
     def may_be_left_out(self, call: cst.Call) -> bool:
-        """Whether nothing in the arguments of a call needs the other ranks."""
+        """True if nothing in the arguments of a call needs the other ranks."""
         inner = (other for other in self.program.calls if other is not call and call in self.program.ancestors(other))
         return all(str(dotted(other.func) or code(other.func)).rpartition(".")[2] in _BY_ONE_RANK for other in inner)
 

@@ -103,7 +103,7 @@ class _Members:
         return found.name.value if found is not None else None
 
     def is_own(self, name: str, classes: frozenset[str]) -> bool:
-        """Whether a class, or one of its bases in this module, defines the member itself."""
+        """True if a class, or one of its bases in this module, defines the member itself."""
         if name in classes:
             return True
         return any(base != name and self.is_own(base, classes) for base in self.bases(name))
@@ -126,7 +126,7 @@ class _Members:
         return any(re.search(rf"\b{re.escape(name)}\b", self.source) for name in classes)
 
     def is_of_torch(self, receiver: cst.BaseExpression) -> bool:
-        """Whether an object was made by a function of torch, as far as can be seen."""
+        """True if an object was made by a function of torch, as far as can be seen."""
         seen: set[str] = set()
         while True:
             if isinstance(receiver, cst.Name):
@@ -150,7 +150,7 @@ class _Members:
 
 
 def _takes(value: cst.BaseExpression, name: str) -> bool:
-    """Whether a value is a call that is given the object of this name."""
+    """True if a value is a call that is given the object of this name."""
     return isinstance(value, cst.Call) and any(
         isinstance(argument.value, cst.Name) and argument.value.value == name for argument in value.args
     )

@@ -54,7 +54,7 @@ def _root(node: Any) -> str:
 
 
 def _is_for_types(record: Record, node: cst.CSTNode) -> bool:
-    """Whether an import is below ``if TYPE_CHECKING:``, and never run."""
+    """True if an import is below ``if TYPE_CHECKING:``, and never run."""
     parent: Optional[cst.CSTNode] = record.program.parents.get(node)
     while parent is not None:
         if isinstance(parent, cst.If) and str(dotted(parent.test)).rpartition(".")[2] == "TYPE_CHECKING":

@@ -1,4 +1,4 @@
-"""Where a device, a backend or a type of tensors is expected: arguments, comparisons, options, configurations."""
+"""Finds places that expect a device, a backend or a type of tensors: arguments, comparisons, options, configurations."""
 
 from __future__ import annotations
 

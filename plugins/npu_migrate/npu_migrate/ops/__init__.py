@@ -1,4 +1,4 @@
-"""Which operators a program runs, and which of them torch_npu has: ``patchcore ops``.
+"""``patchcore ops``: lists the operators that a program runs, and whether torch_npu has them.
 
 :mod:`.tracing` sees the operators of a process, in every process of a run that has ``--trace-operators DIR``;
 :mod:`.records` has the records that it writes, with the phase (:mod:`.phases`) and the line (:mod:`.sites`) of each

@@ -1,4 +1,4 @@
-"""Do the ranks of a job patch the same? Rank 0 presents its manifest, the others compare theirs with it and answer."""
+"""Compares the patches of ranks: rank 0 publishes its manifest, the others compare theirs with it and answer."""
 
 from __future__ import annotations
 

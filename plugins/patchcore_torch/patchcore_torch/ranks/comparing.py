@@ -1,4 +1,4 @@
-"""Compare the ranks of a job: each has to patch the same, which shows when their process group is initialised.
+"""Compares the ranks of a job when their process group is initialised: all must have the same patches.
 
 The manifests travel through the store by which the ranks have found each other (``torch.distributed.Store``), which
 every backend but MPI has: nothing is sent over the devices.

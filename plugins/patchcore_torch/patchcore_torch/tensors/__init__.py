@@ -1,1 +1,1 @@
-"""How ``patchcore verify`` makes calls with tensors and arrays, and compares the results."""
+"""Makes the calls of ``patchcore verify`` with tensors and arrays, and compares the results."""

@@ -1,4 +1,4 @@
-"""How far tensors and arrays are apart, as numbers. torch and numpy are used where a case brings them along."""
+"""Measures the differences of tensors and arrays. torch and numpy are used only if a case has their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making the call of a case with tensors: on a device, in a dtype, with gradients where there are any.
+"""Makes the call of a case with tensors: on a device, in a dtype, with gradients where there are any.
 
 torch is used where a case brings it along; nothing here imports it.
 """

@@ -1,4 +1,4 @@
-"""Which modules are edited: the program, and installed packages except torch and packages made for NPUs."""
+"""Decides which modules are edited: the program, and installed packages except torch and packages made for NPUs."""
 
 from __future__ import annotations
 

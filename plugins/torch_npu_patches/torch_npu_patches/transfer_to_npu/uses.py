@@ -1,4 +1,4 @@
-"""Which names of torch.cuda without a counterpart a program uses, read from the sources of its loaded modules."""
+"""Finds the names of torch.cuda without a counterpart that a program uses, in the sources of its loaded modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a callable is wrapped so that one argument of it is rewritten on the way in.
+"""Wraps callables so that one argument of each call is rewritten.
 
 A wrapper is one plain Python function around the original, which ``torch.compile`` can inline and ``pickle`` finds
 under the name it has in torch. A call with several such arguments goes through as many wrappers.

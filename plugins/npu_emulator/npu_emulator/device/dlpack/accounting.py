@@ -1,4 +1,4 @@
-"""How much memory tensors hold on each device."""
+"""Counts the memory of the tensors on each device."""
 
 from __future__ import annotations
 

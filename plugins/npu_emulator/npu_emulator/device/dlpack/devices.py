@@ -1,4 +1,4 @@
-"""Which devices there are, and which one each thread works on."""
+"""The number of devices, and the current device of each thread."""
 
 from __future__ import annotations
 

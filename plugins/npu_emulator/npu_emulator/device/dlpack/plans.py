@@ -1,4 +1,4 @@
-"""How to run an operator on aliases, from its schema; read once per operator."""
+"""Plans for running an operator on aliases, made from its schema once per operator."""
 
 from __future__ import annotations
 

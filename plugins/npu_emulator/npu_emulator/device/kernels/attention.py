@@ -1,4 +1,4 @@
-"""Which implementation ``scaled_dot_product_attention`` takes."""
+"""Chooses the implementation of ``scaled_dot_product_attention``."""
 
 from __future__ import annotations
 

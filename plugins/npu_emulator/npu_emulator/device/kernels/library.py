@@ -1,4 +1,4 @@
-"""Where the kernels of this package are registered."""
+"""The library in which the kernels of this package are registered."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ def get_sync_debug_mode() -> int:
 
 
 class _CoreLimits:
-    """How many cores of a chip something may use: recorded, and answered when asked."""
+    """Limits of the cores of a chip: recorded and returned, without an effect."""
 
     def __init__(self) -> None:
         self._limits: dict[Any, dict[str, int]] = {}

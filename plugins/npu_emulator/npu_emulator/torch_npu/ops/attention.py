@@ -40,7 +40,7 @@ class _Attended(NamedTuple):
 
 
 class _Sparsity(NamedTuple):
-    """Which pairs of query and key count, as ``sparse_mode`` and its companions say it."""
+    """Masks of pairs of query and key, for ``sparse_mode`` and the arguments that belong to it."""
 
     mode: int
     mask: Optional[Tensor]

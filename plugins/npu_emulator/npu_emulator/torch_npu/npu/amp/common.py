@@ -1,4 +1,4 @@
-"""Whether there is mixed precision at all."""
+"""Defines whether mixed precision is available."""
 
 from __future__ import annotations
 
