@@ -1,4 +1,4 @@
-"""Finds places that expect a device, a backend or a type of tensors: arguments, comparisons, options, configurations."""
+"""Finds places that expect a device, a backend or a tensor type: arguments, comparisons, options, configurations."""
 
 from __future__ import annotations
 
