@@ -235,7 +235,7 @@ class PatchError(PatchcoreError):
     report: Any = None
 
 
-def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "; did you mean ") -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the known name nearest to ``name``, or ``""`` when none is near.
 
     Case and the parts before the last dot are forgiven, so that ``Deform_Conv`` finds ``mmcv.deform_conv``.
@@ -253,7 +253,7 @@ def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "; did you me
     for text, pool in ((name, exact), (name.lower(), lower), (name.lower(), tails)):
         match = difflib.get_close_matches(text, list(pool), n=1, cutoff=0.6)
         if match:
-            return f"{prefix}{pool[match[0]]!r}?"
+            return f"; did you mean {pool[match[0]]!r}?"
     return ""
 
 

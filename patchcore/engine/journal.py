@@ -225,10 +225,6 @@ class Journal:
             return None
         return self._records.get((id(function), BodySlot.space, ""))
 
-    def count_makers(self, raw: Any) -> int:
-        """Return how many layers of the journal have ``raw`` as their product."""
-        return len(self._makers.get(id(held_value(raw)), ()))
-
     def carrier(self, raw: Any, owner: Any, change: Any, record: Optional[Record] = None) -> Optional[Record]:
         """Return the record through which a slot shows ``change`` already: its own, of a re-export or of a base class.
 

@@ -152,7 +152,7 @@ class Rebinder:
             home = self._is_home(state.target, old, name, record)
         if slot.name != ":".join(name):
             self._aliases[record.number] = record
-        first = self._journal.count_makers(record.top) == 1
+        first = len(self._journal.makers(record.top)) == 1
         return Move(state, record, old, home, first, source, tuple([change for _, change in made]))
 
     def rebind(self, moves: Moves, modules: Optional[Modules] = None, waiting: Iterable[Application] = ()) -> None:
@@ -177,7 +177,7 @@ class Rebinder:
         # A name that holds a replacement before the patched slot does was imported from its module, and still holds it
         # after a revert. Once the slot holds it too, such a name looks like one that took it from the slot.
         values = [v for a in waiting for state in a.states if state.status == PENDING for v in _foreign(state)]
-        homes.update((id(value), value) for value in values if not self._journal.count_makers(value))
+        homes.update((id(value), value) for value in values if not self._journal.makers(value))
         if not old and not homes:
             return
         # Each object that refers to an original and is no name is listed here, down to the local variables of this
@@ -244,7 +244,7 @@ class Rebinder:
                 slot.write(successor.by_value)
         for r in retired:
             # Another slot may still hold the same replacement: one patch can put one function in several places.
-            if not self._journal.count_makers(r.old):
+            if not self._journal.makers(r.old):
                 self._homes.pop(id(r.old), None)
                 unmark(r.old)
         self.rebind(self._left_over(retired))

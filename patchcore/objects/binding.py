@@ -198,13 +198,13 @@ def wrap_raw(raw: Any, wrapper: Callable[..., Any], *, in_class: bool, counter: 
         6
     """
     _refuse_uncallable(wrapper)
-    if counter is not None:
-        counter.in_use = True
 
     def around(original: Any) -> Any:
         return generated.wrapping_function(original, wrapper, counter, None, *_handover(original))
 
     if _is_left_to_get(raw, in_class):
+        if counter is not None:  # the function that counts is made at the first access, which may never come
+            counter.in_use = True
         return stand_in(raw, around, functools.partial(_finished, in_class=True), "cannot wrap")
     original = wrapped_callable(raw)
     if passes_for(original, type):
@@ -254,13 +254,13 @@ def make_dispatcher(
         (3, 0)
     """
     chosen = _called(raw, replacement, in_class)
-    if counter is not None:
-        counter.in_use = True
 
     def around(original: Any) -> Any:
         return generated.dispatcher(original, chosen, predicate, counter, None, *_handover(original))
 
     if _is_left_to_get(raw, in_class) and callable(chosen):
+        if counter is not None:
+            counter.in_use = True
         return stand_in(raw, around, functools.partial(_finished, in_class=True), "when_call cannot dispatch")
     original = wrapped_callable(raw)
     if not callable(original) or not callable(chosen):
@@ -284,8 +284,6 @@ def wrapped_body(
         counter: counts the calls.
     """
     _refuse_uncallable(wrapper)
-    if counter is not None:
-        counter.in_use = True
     made = generated.wrapping_function(original, wrapper, counter, body.original, *_handover(body.original, body))
     return _finished_body(made, original, body)
 
@@ -316,8 +314,6 @@ def dispatched_body(
     chosen = _called(raw, replacement, in_class)
     if not callable(chosen):
         raise DeclarationError(f"when_call needs two callables, found {original!r} and {chosen!r}")
-    if counter is not None:
-        counter.in_use = True
     made = generated.dispatcher(original, chosen, predicate, counter, body.original, *_handover(body.original, body))
     return _finished_body(made, original, body)
 
@@ -347,8 +343,6 @@ def passing_body(
     chosen = _called(raw, replacement, in_class)
     if not callable(chosen) or passes_for(chosen, type):
         raise DeclarationError(f"everywhere=True needs a function, found {replacement!r}")
-    if counter is not None:
-        counter.in_use = True
     made = generated.passing_function(original, chosen, body.original, counter, *_handover(body.original, body))
     return _finished_body(made, original, body)
 
@@ -446,7 +440,6 @@ def count(raw: Any, counter: Counter, *, name: str, in_class: bool) -> Any:
     module, _, path = name.partition(":")
     if "[" not in path:  # pickle knows no items
         made.__module__, made.__qualname__ = module, path
-    counter.in_use = True
     return bind_like(raw, made, in_class=in_class)
 
 

@@ -55,7 +55,7 @@ class Counter:
         branches: whether some of them go to the original, as ``when_call`` decides.
 
     Attributes:
-        in_use: whether something that counts was made; of a change that puts a class in its slot nothing is.
+        in_use: true if a function that counts was made; for a class in its slot, a change makes none.
         replacement, original: the calls that went there; ``original`` is ``None`` without branches.
 
     Examples:
@@ -83,10 +83,16 @@ class Counter:
         return self.replacement.value if self.original is not None else None
 
     @property
+    def tick(self) -> Callable[[], None]:
+        """The function that counts a call of the replacement, for a function that is being made."""
+        self.in_use = True
+        return self.replacement.tick
+
+    @property
     def ticks(self) -> tuple[Callable[[], None], Callable[[], None]]:
         """The functions that count a call of the replacement and one of the original; only for a counter of both."""
         assert self.original is not None
-        return self.replacement.tick, self.original.tick
+        return self.tick, self.original.tick
 
     def reset(self) -> None:
         """Start again at 0."""

@@ -201,11 +201,16 @@ def wrapping_function(
     else:
         parameters = _Positions(original if body_for is None else body_for)
         passed, body, scope["_pc_nothing"] = "", parameters.body, _NOTHING
-    if counter is not None:
-        scope["_pc_count"] = counter.replacement.tick
-        body = f"        _pc_count()\n{body}"
-    body = _handing_over(handover, public, passed, scope) + body
+    body = _handing_over(handover, public, passed, scope) + _counting(counter, scope) + body
     return _generate("wrapper", parameters, "def", body, scope, of=original, body_for=body_for)
+
+
+def _counting(counter: Optional[Counter], scope: dict[str, Any]) -> str:
+    """Return the line that counts a call, none without ``counter``; enter the function that counts in ``scope``."""
+    if counter is None:
+        return ""
+    scope["_pc_count"] = counter.tick
+    return "        _pc_count()\n"
 
 
 def _handing_over(handover: Optional[Handover], public: Any, passed: str, scope: dict[str, Any]) -> str:
@@ -246,10 +251,7 @@ def passing_function(
     if parameters.header != _parameters_of(original, body_for).header:
         parameters = _Parameters(_takes_anything)
     scope, body = {"_pc_called": function}, f"        return _pc_called({parameters.call})\n"
-    if counter is not None:
-        scope["_pc_count"] = counter.replacement.tick
-        body = f"        _pc_count()\n{body}"
-    body = _handing_over(handover, public, parameters.call, scope) + body
+    body = _handing_over(handover, public, parameters.call, scope) + _counting(counter, scope) + body
     return _generate("replacement", parameters, "def", body, scope, of=original, body_for=body_for)
 
 
@@ -309,8 +311,8 @@ def counting_function(function: Any, counter: Counter) -> FunctionType:
     For a coroutine or generator function it is one too, and counts when its result begins to run.
     """
     parameters, flags = _written(function), _flags(function)
-    keyword, body = _body(flags, "        _pc_count()\n", f"_pc_function({parameters.call})")
-    scope = {"_pc_function": function, "_pc_count": counter.replacement.tick}
+    scope = {"_pc_function": function}
+    keyword, body = _body(flags, _counting(counter, scope), f"_pc_function({parameters.call})")
     return _generate("counter", parameters, keyword, body, scope, of=function, flags=flags)
 
 

@@ -1,7 +1,8 @@
 """Names the emulated NPU to every Patcher, also to those that load other plugins only.
 
-The entry point is in the group ``patchcore_support``: a program that installs the emulation itself may name its plugins
-in ``PATCHCORE_PLUGINS``, and patches whose kernels are emulated must hold for its tensors all the same.
+The entry point is in the group ``patchcore_support``, whose plugins are loaded with every Patcher. A program that
+installs the emulation itself may list other plugins in ``PATCHCORE_PLUGINS``; its patches must know all the same that
+the kernels which they call are emulated.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from library import NewNet, load, new
 
 import patchcore as pc
 from patchcore.cli import main
+from patchcore.objects.binding import make_dispatcher, wrap_raw
 from patchcore.objects.counting import Counter, Tally
 from patchcore.report import Report
 
@@ -345,6 +346,36 @@ def test_a_counter_without_branches_has_nothing_to_say_about_them() -> None:
     counter = Counter()
     counter.replacement.tick()
     assert (counter.calls, counter.replaced) == (1, None)
+
+
+class Own:
+    """A descriptor of a library's own kind; the function that counts is made when it is accessed."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self.function.__get__(instance, owner)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+@pytest.mark.parametrize("dispatches", [False, True])
+def test_a_descriptor_that_is_never_accessed_has_no_calls_and_is_counted(dispatches: bool) -> None:
+    def wrapper(original: Any, *args: Any) -> Any:
+        return original(*args)
+
+    counter = Counter(branches=dispatches)
+    raw = Own(lambda self: "original")
+    if dispatches:
+        made = make_dispatcher(raw, lambda self: "replacement", lambda self: True, in_class=True, counter=counter)
+    else:
+        made = wrap_raw(raw, wrapper, in_class=True, counter=counter)
+    assert (counter.in_use, counter.calls) == (True, 0)
+    till = type("Till", (), {"price": made})()
+    assert till.price() == ("replacement" if dispatches else "original")
+    assert counter.calls == 1
 
 
 # --- that nothing else changes -------------------------------------------------------------------------------------
