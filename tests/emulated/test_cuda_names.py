@@ -264,6 +264,34 @@ def test_the_types_of_two_devices(options: tuple[str, ...], expected: list[Any],
     assert json.loads(done.stdout.splitlines()[-1]) == expected
 
 
+TESTS = """
+import sys
+
+IS_EARLY = "torch" not in sys.modules
+
+import torch
+
+def test_names():
+    x = torch.ones(2, device="cuda")
+    assert IS_EARLY
+    assert x.device.type == "cuda"
+    assert x.device.type == torch.device("cuda").type
+    assert x.device.type in ("cuda", "xpu"), x.device
+
+def test_fails():
+    assert torch.ones(2).device.type == "cuda"
+"""
+
+
+def test_tests_that_pytest_compiles(tmp_path: Path) -> None:
+    (tmp_path / "test_names.py").write_text(TESTS)
+    command = [sys.executable, "-m", "patchcore", "run", OPTION, "-m", "pytest", "-q", "test_names.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    assert "'cpu' = device(type='cpu').type" in done.stdout
+    assert '4 lines compare with "cuda" and held for NPUs, too' in done.stderr
+
+
 def test_an_installed_package_is_edited_too(tmp_path: Path) -> None:
     package = tmp_path / "site-packages"
     package.mkdir()

@@ -159,8 +159,9 @@ class Rewrite(Change):
     of the source in the file. Functions of loaded modules get the code of the edited source; a revert gives them their
     own code back. The effects of lines at the top level of a module cannot be undone; the report counts these lines.
 
-    The change edits modules that Python itself reads from a source file, and texts that a module gives to ``compile``.
-    It does not edit modules that an import hook compiles from a tree (pytest's tests, typeguard, beartype).
+    The change edits modules that Python itself reads from a source file, test modules that pytest reads, and texts that
+    a module gives to ``compile``. It does not edit modules that another import hook compiles from a tree (typeguard,
+    beartype).
 
     Args:
         modules: ``"package.module"``, ``"package.*"`` for a package with all that is in it, ``"*"`` for every module

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any, NamedTuple, Optional, Protocol
 
+from patchcore.builtin.rewrite import pytests
 from patchcore.builtin.rewrite.compiling import FUTURE, Body, nested, put_imports
 from patchcore.declare.changes import resolve
 from patchcore.declare.target import Target
@@ -63,6 +64,7 @@ class Text(NamedTuple):
         source: the text.
         tree: of the text, if the program passed a tree to ``compile``; else ``None``.
         mode, flags, optimize: see :func:`compile`.
+        finish: called with each tree of the text before it is compiled; ``None`` if nothing is to be done.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Text(NamedTuple):
     mode: str
     flags: int
     optimize: int
+    finish: Optional[pytests.Finish] = None
 
     def parse(self) -> Body:
         """Return the tree of the text; the caller may edit it.
@@ -87,7 +90,10 @@ class Text(NamedTuple):
 
     def compile(self, tree: Optional[Body] = None) -> CodeType:
         """Compile an edited tree; without one, the text of the program."""
-        source = tree if tree is not None else self.tree if self.tree is not None else self.source
+        source: Any = tree if tree is not None else self.tree if self.tree is not None else self.source
+        if self.finish is not None:
+            source = self.parse() if tree is None else tree
+            self.finish(source)
         code: CodeType = _compile(source, self.file, self.mode, self.flags, True, self.optimize)
         return code
 
@@ -189,7 +195,16 @@ def compile_by(rewriter: Compiles, original: Callable[..., Any]) -> Callable[...
         name = str(space.get("__name__", ""))
         started = getattr(space.get("__spec__"), "name", "") if name == "__main__" else name  # by python -m
         root = started.partition(".")[0]
-        if root not in _ELSEWHERE and not flags & ast.PyCF_ONLY_AST and type(filename) is str and not more:
+        if name == pytests.MODULE and isinstance(source, ast.Module) and not more:
+            text = pytests.source_of(caller)
+            if text:
+                name, finish = pytests.name_of(caller.f_back), pytests.finish_of(caller, filename)
+                code = rewriter.code_of_text(
+                    Text(name, filename, filename, text, None, mode, flags, optimize, finish=finish)
+                )
+                if code is not None:
+                    return code
+        elif root not in _ELSEWHERE and not flags & ast.PyCF_ONLY_AST and type(filename) is str and not more:
             runs = root in _RUNNERS
             tree = source if runs and isinstance(source, (ast.Module, ast.Interactive)) else None
             text = _text(source, filename, tree)

@@ -19,6 +19,7 @@ from importlib.machinery import SourceFileLoader
 from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, FunctionType, GeneratorType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
+from patchcore.builtin.rewrite import pytests
 from patchcore.builtin.rewrite.changes import Rewrite, Rules
 from patchcore.builtin.rewrite.compiling import Edited, edit, edit_tree, may_mention, mentions, nested, original_code
 from patchcore.builtin.rewrite.texts import Text, TextCodes, compile_by
@@ -112,6 +113,8 @@ class Rewriter:
         self._active: list[_Rewriting] = []
         self._files: dict[str, _File] = {}  # by path
         self._texts = TextCodes()
+        self._caches = _Caches()
+        pytests.TESTERS.add(self)
 
     def compile_over(self, below: Any, slot: Slot) -> Any:
         """Return the ``compile`` for a layer: the function that the first change made does the edits of all changes."""
@@ -122,22 +125,42 @@ class Rewriter:
     def begin(self, application: Application, state: ChangeState, change: Rewrite, rules: Rules) -> _Rewriting:
         """Edit modules by ``rules`` from now on; return the control that ends it."""
         begun = _Rewriting(self, application, state, change, rules)
-        self._active = [*self._active, begun]
+        self._active = [*self._changes(), begun, self._caches]
         self._engine.watch.compile_with(self)
         return begun
 
     def fail(self, culprit: _Rewriting, error: Exception) -> None:
         """Fail the patch of ``culprit``."""
+        if culprit is self._caches:
+            logger.debug("pytest's bytecode: %s", describe_error(error))
+            self._caches.is_off = True
+            return
         self._engine.fail(culprit.application, culprit.state, error)
 
     def end(self, ended: _Rewriting) -> None:
         """Edit modules without ``ended`` from now on, and give loaded functions the code without its edits."""
-        self._active = [each for each in self._active if each is not ended]
+        changes = [each for each in self._changes() if each is not ended]
+        self._active = [*changes, self._caches] if changes else []
         if not self._active:
             self._engine.watch.compile_with(None)
         self._exchange(self._files)
         if not self._active:
             self._forget()
+
+    def _changes(self) -> list[_Rewriting]:
+        """Return the applied changes, without the edit of pytest that goes with them."""
+        return [each for each in self._active if each is not self._caches]
+
+    def edits(self, name: str, file: str) -> bool:
+        """Return true if the module ``name`` with the source ``file`` may get edited lines; see :mod:`.pytests`."""
+        if not self.concerns(name, file):
+            return False
+        rules = self._with_words(name, file)
+        try:
+            with open(file, "rb") as opened:
+                return not rules or may_mention(opened.read(), rules)
+        except OSError:
+            return False
 
     def _forget(self) -> None:
         """Remove the objects of edited functions from their modules, except where such a function is running."""
@@ -368,6 +391,20 @@ class _Rewriting:
             for file, (how, lines) in ran.items()
             if how == _EXECUTED
         ]
+
+
+class _Caches(_Rewriting):
+    """The edit of pytest that goes with every change: see :mod:`patchcore.builtin.rewrite.pytests`."""
+
+    def __init__(self) -> None:
+        self.rules = pytests.CACHES
+        self.is_off = False
+
+    def concerns(self, name: str, file: str) -> bool:
+        return name == pytests.MODULE and not self.is_off
+
+    def note(self, name: str, file: str, lines: frozenset[int], top_level: frozenset[int], when: str) -> None:
+        """Do nothing: the edit is none of the change's own."""
 
 
 class _EditError(Exception):
