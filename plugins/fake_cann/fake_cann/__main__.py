@@ -1,17 +1,22 @@
-"""``python -m fake_cann``: run a program on the fake CANN, list operators, build the libraries."""
+"""``python -m fake_cann``: run a program on the fake CANN, list and compare operators, build the libraries."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Optional
 
-from fake_cann.errors import FakeCannError
+from fake_cann.errors import FakeCannError, RealCannError
 from patchcore.plugin import counted
 
 __all__ = ["main"]
+
+#: The file that ``compare`` writes.
+RESULTS = "npu-operators.jsonl"
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -21,7 +26,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         arguments: of the command line, without the program's name.
 
     Returns:
-        The exit code: 0, or 1 with a message on stderr. ``run`` becomes the program that it runs.
+        The exit code: 0, or 1 with a message on stderr; 1 also where ``compare`` finds a difference. ``run`` becomes
+        the program that it runs.
     """
     parser = argparse.ArgumentParser(prog="python -m fake_cann", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -34,6 +40,15 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     )
     operators = commands.add_parser("operators", help="list the operators that the installed torch_npu can call")
     operators.add_argument("--only", choices=("computed", "refused"), help="list only these")
+    compare = commands.add_parser(
+        "compare",
+        help="call operators on the NPU that is there, real or emulated, and write what came of them to a file; "
+        "or compare two such files",
+    )
+    compare.add_argument("files", nargs="*", metavar="FILE", help="two files to compare")
+    compare.add_argument("--into", metavar="FILE", help=f"the file to write, {RESULTS} by default")
+    compare.add_argument("--only", metavar="TEXT", help="call operators with this in their names only")
+    compare.add_argument("--every", action="store_true", help="list each case that differs, not each operator")
     build = commands.add_parser("build", help="compile the libraries for the installed torch")
     build.add_argument("--force", action="store_true", help="compile them again even if they are there")
     options, others = parser.parse_known_args(arguments)
@@ -48,6 +63,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             _run(options)
         elif options.command == "operators":
             _operators(options.only)
+        elif options.command == "compare":
+            if options.files and (len(options.files) != 2 or options.into or options.only):
+                compare.error("expected two files to compare and nothing else; or no file, to call operators")
+            return _compare(*options.files, every=options.every) if options.files else _call_operators(options)
         else:
             from fake_cann.build import build as compile_all
 
@@ -88,6 +107,43 @@ def _operators(only: Optional[str]) -> None:
     rest = len(called) - count
     calls = counted(len(called), "operator")
     print(f"torch_npu {torch_npu_version()} calls {calls}: {count} computed, {rest} refused")
+
+
+def _call_operators(options: argparse.Namespace) -> int:
+    """Call operators on the NPU that is there; the fake CANN serves where there is none."""
+    from fake_cann.comparing.files import summary, write
+    from fake_cann.comparing.running import run
+    from fake_cann.environment import prepare
+    from fake_cann.wheel import library
+    from patchcore.plugin import progress
+
+    path = Path(options.into or RESULTS)
+    environ = dict(os.environ)
+    if library().exists():  # else patchcore run has an imitation of torch_npu, and so have children
+        with contextlib.suppress(RealCannError):  # the real one serves
+            prepare(environ)
+    with progress("calling operators", 1) as shown:
+        results = run(environ, options.only, shown.describe)
+    try:
+        write(path, results)
+    except OSError as error:
+        raise FakeCannError(f"fake_cann: {path}: {error.strerror}") from None
+    print(f"{path}: {summary(results)}")
+    return 0 if results.complete and results.rows else 1
+
+
+def _compare(first: str, second: str, *, every: bool) -> int:
+    """Compare two files; return 1 if they differ, as diff does."""
+    from fake_cann.comparing.files import compare, named, read, summary
+
+    found = [read(Path(name)) for name in (first, second)]
+    for place, results in zip(("first: ", "second:"), found):
+        print(place, named(results.device))
+        print("       ", summary(results))
+    comparison = compare(*found)
+    for line in comparison.lines(every=every):
+        print(line)
+    return 1 if comparison.differences else 0
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fake_cann.errors import FakeCannError
 
-__all__ = ["operators_called", "package_of", "torch_npu_version"]
+__all__ = ["library", "operators_called", "package_of", "torch_npu_version"]
 
 
 def package_of(name: str) -> Path:
@@ -37,6 +37,15 @@ def torch_npu_version() -> str:
     return importlib.metadata.version("torch_npu")
 
 
+def library() -> Path:
+    """Return the library of the installed torch_npu; an imitation has no file there.
+
+    Raises:
+        FakeCannError: it is not installed.
+    """
+    return package_of("torch_npu") / "lib" / "libtorch_npu.so"
+
+
 def operators_called() -> list[str]:
     """Return the names of the operators, without ``aclnn``, that the installed torch_npu can call.
 
@@ -45,7 +54,6 @@ def operators_called() -> list[str]:
     Raises:
         FakeCannError: it is not installed.
     """
-    library = package_of("torch_npu") / "lib" / "libtorch_npu.so"
-    data = library.read_bytes()
+    data = library().read_bytes()
     names = {found.decode() for found in re.findall(rb"\0aclnn([A-Z][A-Za-z0-9]+)(?=\0)", data)}
     return sorted(name[: -len("GetWorkspaceSize")] for name in names if name.endswith("GetWorkspaceSize"))

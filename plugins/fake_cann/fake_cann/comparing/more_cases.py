@@ -8,6 +8,8 @@ from typing import Any, Optional
 import torch
 from torch.nn import functional as F
 
+__all__ = ["CASES"]
+
 
 def normal(*sizes: int) -> Callable[[torch.dtype], torch.Tensor]:
     """Return what makes a tensor of normal numbers."""
@@ -122,7 +124,22 @@ def many(*how: Any) -> Callable[[torch.device], torch.Tensor]:
 
 
 ONE = [lambda dtype: torch.zeros(1)]
-UNARY = ("abs", "acos", "asin", "atan", "cos", "cosh", "erf", "erfc", "exp", "expm1", "log", "log10", "log1p", "log2")
+UNARY: tuple[str, ...] = (
+    "abs",
+    "acos",
+    "asin",
+    "atan",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "exp",
+    "expm1",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+)
 UNARY += ("neg", "reciprocal", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh")
 BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "pow")
 BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
@@ -213,10 +230,12 @@ def of_sequences(mode: int, version: str = "") -> Callable[..., torch.Tensor]:
         if q.device.type == "cpu":
             parts = []
             for first, last, key_first, key_last in zip([0, 3], query_ends, [0, 4], key_ends):
-                one = [x[a:b].transpose(0, 1)[None] for x, a, b in
-                       ((q, first, last), (k, key_first, key_last), (v, key_first, key_last))]  # fmt: skip
+                queries, keys, values = (
+                    x[a:b].transpose(0, 1)[None]
+                    for x, a, b in ((q, first, last), (k, key_first, key_last), (v, key_first, key_last))
+                )
                 masked = band(last - first, key_last - key_first, mode, 99, 0) if mode else None
-                parts.append(attended(*one, masked, None)[0].transpose(0, 1))
+                parts.append(attended(queries, keys, values, masked, None)[0].transpose(0, 1))
             return torch.cat(parts)
         options: dict[str, Any] = {"actual_seq_qlen": query_ends, "actual_seq_kvlen": key_ends, "scale": 0.5}
         if mode:
