@@ -122,7 +122,10 @@ def _main(skipped: int, only: Optional[str]) -> int:
         import numpy  # noqa: F401
         import torch
     except ImportError as error:
-        print(f"fake_cann: {error}: the cases come from torch.testing: pip install numpy expecttest", file=sys.stderr)
+        print(
+            f"fake_cann: {error}: the cases come from torch.testing, which imports numpy and expecttest: install both",
+            file=sys.stderr,
+        )
         return 1
     if not (hasattr(torch, "npu") and torch.npu.is_available()):
         print("fake_cann: torch finds no NPU: install torch_npu, or see patchcore run --emulate-npu", file=sys.stderr)
