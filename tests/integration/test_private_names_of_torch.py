@@ -11,6 +11,7 @@ from patchcore.objects.lazy_names import PrivateNameMissing, look_up
 pytestmark = pytest.mark.libraries
 
 PACKAGES = (
+    "fake_cann",
     "mmcv_npu",
     "npu_emulator",
     "npu_graph",

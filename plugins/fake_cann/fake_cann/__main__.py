@@ -124,6 +124,8 @@ def _call_operators(options: argparse.Namespace) -> int:
             prepare(environ)
     with progress("calling operators", 1) as shown:
         results = run(environ, options.only, shown.describe)
+    if options.only and results.complete and not results.rows:
+        raise FakeCannError(f"fake_cann: no case has {options.only!r} in its name; examples: add, add_, add backward")
     try:
         write(path, results)
     except OSError as error:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Optional
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
 
+from fake_cann import private_torch
 from fake_cann.comparing.more_cases import CASES
 
 __all__ = ["Case", "cases", "mapped", "tensors"]
@@ -111,7 +111,7 @@ def _gradients(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _database(only: Optional[str]) -> Iterator[Case]:
-    for entry in op_db:
+    for entry in private_torch.op_db:
         names = (entry.full_name, f"{entry.full_name}_", f"{entry.full_name} backward")
         if entry.name.split(".")[-1].startswith(NOT_COMPARED) or "dropout" in entry.name:
             continue

@@ -51,7 +51,9 @@ def unscaled(first: torch.Tensor, second: torch.Tensor) -> list[torch.Tensor]:
     """Return what the check of a gradient scaler makes of gradients, and what it has found."""
     found = torch.zeros(1, device=first.device)
     gradients = [first.clone(), second.clone()]
-    torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, torch.full((1,), 0.5, device=first.device))
+    torch.ops.aten._amp_foreach_non_finite_check_and_unscale_(
+        gradients, found, torch.full((1,), 0.5, device=first.device)
+    )
     return [*gradients, found]
 
 
@@ -59,7 +61,7 @@ def updated_scale(found: torch.Tensor) -> list[torch.Tensor]:
     """Return a gradient scaler's scale and its count of good steps after two steps."""
     scale, tracker = torch.full((1,), 8.0).to(found.device), torch.zeros(1, dtype=torch.int32).to(found.device)
     for _ in range(2):
-        torch._amp_update_scale_(scale, tracker, found.float(), 2.0, 0.5, 2)
+        torch.ops.aten._amp_update_scale_(scale, tracker, found.float(), 2.0, 0.5, 2)
     return [scale, tracker]
 
 
@@ -381,8 +383,8 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("foreach lerp", foreach("lerp", 0.3), [*TWO, *TWO]),
     ("foreach lerp with tensors", foreach("lerp"), [*TWO, *TWO, *TWO]),
     ("foreach norm", foreach("norm"), TWO),
-    ("foreach zero", inplace(lambda x, y: torch._foreach_zero_([x, y])), TWO),
-    ("foreach copy", inplace(lambda x, y: torch._foreach_copy_([x], [y])), [normal(3, 4), normal(3, 4)]),
+    ("foreach zero", inplace(lambda x, y: torch.ops.aten._foreach_zero_([x, y])), TWO),
+    ("foreach copy", inplace(lambda x, y: torch.ops.aten._foreach_copy_([x], [y])), [normal(3, 4), normal(3, 4)]),
     *(
         (f"{name} with a number in place", inplace(lambda x, name=name: getattr(x, f"{name}_")(1.5)), [normal(3, 4)])
         for name in [
