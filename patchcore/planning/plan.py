@@ -205,31 +205,9 @@ def make_plan(
     notes: list[str] = []
     chosen = choices_by_patch(candidates, choices, None if complete else notes)
     verdicts = {c.patch.name: _first_verdict(c, chosen.get(c.patch.name), environment) for c in candidates}
-    going = {name for name, verdict in verdicts.items() if verdict.word == APPLY}
-    provided: dict[str, bool] = {}
-    providers: defaultdict[str, list[str]] = defaultdict(list)  # by library, the patches that make it importable
-    for patch, change in ((c.patch, change) for c in candidates if c.patch.name in going for change in c.patch.changes):
-        provided.update((name, change.provides_content or provided.get(name, False)) for name in change.provides)
-        for name in change.provides:
-            providers[name].append(patch.name)
-    behind: dict[str, list[str]] = {}  # by patch, those without which its libraries cannot be imported
-    for candidate in candidates if provided else ():
-        name = candidate.patch.name
-        # nothing else is missing for a patch whose condition was called; it is not called twice
-        if verdicts[name].word != OFF and environment.is_missing(candidate.patch):
-            verdicts[name] = environment.judge(candidate.patch, provided)
-            if verdicts[name].word == APPLY:
-                going.add(name)
-                roots = (root for change in candidate.patch.changes for root in change.libraries)
-                behind[name] = [each for root in roots for each in providers[root] if each != name]
-    ordered = in_order(candidates, going, behind)
-    targets = {c.patch.name: tuple([ch.target.pin(environment.is_module) for ch in c.patch.changes]) for c in ordered}
-    applied = [c.patch for c in ordered if verdicts[c.patch.name].word == APPLY]
-    slots = {t for p in applied for ch, t in zip(p.changes, targets[p.name]) if _is_spelled(ch)}
-    spelling = unify(slots, find_home)
-    for p in applied if spelling else ():
-        pairs = zip(p.changes, targets[p.name])
-        targets[p.name] = tuple([spelling.get(t, t) if _is_spelled(change) else t for change, t in pairs])
+    behind = _judge_again(candidates, verdicts, environment)
+    ordered = in_order(candidates, {name for name, verdict in verdicts.items() if verdict.word == APPLY}, behind)
+    targets = _targets(ordered, verdicts, environment, find_home)
     # among patches that exclude each other the enabled one wins, then the earlier one
     enabled = {name for name, choice in chosen.items() if choice.enable}
     _exclude(sorted(ordered, key=lambda c: c.patch.name not in enabled), targets, verdicts, environment)
@@ -240,6 +218,54 @@ def make_plan(
         origin, said = (None, None) if choice is None else (choice.origin, choice.name)
         entries.append(PlannedPatch(patch, by, targets[patch.name], verdict, reason, origin, rival, said))
     return Plan(tuple(entries), tuple(notes))
+
+
+def _judge_again(
+    candidates: Sequence[Candidate], verdicts: dict[str, Verdict], environment: Environment
+) -> dict[str, list[str]]:
+    """Judge patches again whose libraries are missing here, now that it is known which libraries others provide.
+
+    Args:
+        candidates: the patches.
+        verdicts: by patch name; those of such patches are replaced.
+        environment: judges.
+
+    Returns:
+        By the name of such a patch, the patches that make its libraries importable: they must be applied earlier.
+    """
+    provided: dict[str, bool] = {}  # by library, whether it has content, or is a stub
+    providers: defaultdict[str, list[str]] = defaultdict(list)  # by library, the patches that make it importable
+    for patch in [c.patch for c in candidates if verdicts[c.patch.name].word == APPLY]:
+        for change in patch.changes:
+            for library in change.provides:
+                provided[library] = change.provides_content or provided.get(library, False)
+                providers[library].append(patch.name)
+    behind: dict[str, list[str]] = {}
+    for patch in [c.patch for c in candidates] if provided else ():
+        # A patch whose `when` was called has all that it needs, so `when` is called once for each plan.
+        if verdicts[patch.name].word != OFF and environment.is_missing(patch):
+            verdicts[patch.name] = environment.judge(patch, provided)
+            if verdicts[patch.name].word == APPLY:
+                roots = (root for change in patch.changes for root in change.libraries)
+                behind[patch.name] = [each for root in roots for each in providers[root] if each != patch.name]
+    return behind
+
+
+def _targets(
+    ordered: Sequence[Candidate],
+    verdicts: Mapping[str, Verdict],
+    environment: Environment,
+    find_home: Optional[FindHome],
+) -> dict[str, tuple[Target, ...]]:
+    """Return the targets of each patch, with their modules, by patch name; one place is spelled in one way."""
+    targets = {c.patch.name: tuple([ch.target.pin(environment.is_module) for ch in c.patch.changes]) for c in ordered}
+    applied = [c.patch for c in ordered if verdicts[c.patch.name].word == APPLY]
+    slots = {t for p in applied for change, t in zip(p.changes, targets[p.name]) if _is_spelled(change)}
+    spelling = unify(slots, find_home)
+    for p in applied if spelling else ():
+        pairs = zip(p.changes, targets[p.name])
+        targets[p.name] = tuple([spelling.get(t, t) if _is_spelled(change) else t for change, t in pairs])
+    return targets
 
 
 def _is_spelled(change: Change) -> bool:
