@@ -83,6 +83,8 @@ class WriteContext:
         """
         with self.journal.lock:
             if not self._begun:
+                # A module that was imported again, or reloaded, gets the change once more: `written_in` is the earlier
+                # one then, or was set back.
                 state = self.state
                 is_new = state.is_open if self.module is None else state.written_in is not self.module
                 if not self.application.in_force or not is_new:

@@ -189,6 +189,8 @@ class Rebinder:
             for key, value in homes.items():  # earlier entries stay: an import searches a part of the modules only
                 self._homes.setdefault(key, (value, {}))
             for slot, held in found:
+                # A module that another thread was importing during the writes may have taken the replacement from the
+                # patched slot already, so only names in modules that were loaded before them count as its own.
                 is_early = moves.loaded is None or slot.name.partition(":")[0] in moves.loaded
                 if is_early and id(held) in homes and not self._journal.looks_after(slot):
                     self._homes[id(held)][1][slot.identity] = slot
@@ -433,6 +435,8 @@ class Rebinder:
         candidates = moves.of(held)
         if not candidates:
             return
+        # The search ran without the lock, so the name may have been bound anew since. Of a patched name the base
+        # counts: the layers on top of it stay, and are built again on the base.
         patched = self._journal.find(slot)
         if slot.read() is not held if patched is None else held_value(patched.base) is not held:
             return

@@ -274,6 +274,8 @@ class StaticSlot(ClassSlot):
         return next((value for form, value in self._forms if form is raw), held_value(raw))
 
     def form(self, value: Any) -> Any:
+        # The first form is kept for good: the identical staticmethod must be back after the revert. Of the others only
+        # the last one can be read, so they do not pile up.
         first, original = self._forms[0]
         form = first if value is original else bind_like(first, value, in_class=True)
         self._forms[1:] = [(form, value)]
@@ -377,6 +379,8 @@ def _reached(source: Any) -> Iterator[tuple[FunctionType, Sequence[tuple[Mapping
             for name in [name for name in names if name in space]:
                 value = space[name]
                 read.append((space, name))
+                # Only the replacement's own package is followed: functions of other packages are called as everybody
+                # calls them, and must reach the patch.
                 root = root_of(source) if root is ABSENT else root
                 if root_of(value) != root:
                     continue

@@ -97,6 +97,8 @@ class SlotWriter(Writer):
             try:
                 slot, reason, kept = self._slot(place, own, state.target, change)
             except Exception:
+                # The callables of the change are looked at here. That fails if the module that defines one is still
+                # being imported: it may import the target's library itself, at its top. The change then waits for it.
                 if self._engine.defers(application, state):
                     return True
                 raise
@@ -122,6 +124,8 @@ class SlotWriter(Writer):
                     return True
                 raise
         with self._journal.lock:
+            # Anything may have happened while the product was built: a revert, the same write in another thread, a
+            # write of another patch. Only in the last case there is something left to do, on top of that patch.
             if not application.in_force or state.written_in is module:
                 return True
             if not same_value(slot.lookup(), below) or (slot is not place and place.read() is not own):
