@@ -26,6 +26,7 @@ PAGES = (
     "cuda-by-name",
     "faq",
     "migration-guide",
+    "mindspeed",
     "mx-driving-patcher",
     "quickstart",
     "troubleshooting",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ pytest.importorskip("npu_emulator")
 pytest.importorskip("mindspeed_compat")
 
 HERE = Path(__file__).resolve().parent
+PAGE = HERE.parents[1] / "docs" / "mindspeed.md"
 STACK = os.environ.get("MINDSPEED_STACK", "")
 if not Path(STACK, "packages").is_dir() or not STACK:
     pytest.skip(
@@ -64,19 +67,26 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, manager: str, *program: str, ranks: int = 1) -> str:
+def environment() -> dict[str, str]:
     path = [str(Path(STACK, part)) for part in ("MindSpeed", "Megatron-LM", "packages")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def run(folder: Path, manager: str, *program: str, ranks: int = 1) -> str:
     ranked = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29613"}
     env = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path),
+        **environment(),
         "CUDA_DEVICE_MAX_CONNECTIONS": "1",
         "OMP_NUM_THREADS": "1",
         **(ranked if ranks == 1 else {}),
     }
     launcher = ["--", "torchrun", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
     options = ["--emulate-npu", *MANAGERS[manager], "-p", "stubs", "--enable", "mindspeed.stubs"]
-    command = [sys.executable, "-m", "patchcore", "run", *options, *launcher, *program]
+    return started(folder, env, "run", *options, *launcher, *program)
+
+
+def started(folder: Path, env: Mapping[str, str], *arguments: str) -> str:
+    command = [sys.executable, "-m", "patchcore", *arguments]
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
     return done.stdout + done.stderr
@@ -118,3 +128,15 @@ def test_losses_are_those_of_mindspeeds_own_manager(folder: Path, ranks: int, ar
     }
     assert len(found["patchcore"]) == 3
     assert found["patchcore"] == found["mindspeed"]
+
+
+def test_the_plan_of_the_page_is_what_the_command_prints(folder: Path) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    (command,) = re.findall(r"^patchcore (plan --emulate-npu .*)$", text, re.MULTILINE)
+    printed = started(folder, environment(), *shlex.split(command))
+    quoted = [line for line in re.findall(r"^```\n([^\n`]+)\n```$", text, re.MULTILINE) if "Error" not in line]
+    assert len(quoted) == 3
+    for line in (each for each in quoted if not each.startswith("patchcore:")):
+        assert line in printed
+    (summary,) = (each for each in quoted if each.startswith("patchcore:"))
+    assert summary.rpartition("; ")[2] in run(folder, "patchcore", str(HERE / "mindspeed_probe.py"), "modules.json")

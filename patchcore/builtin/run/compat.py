@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchcore.builtin.install.command import install_command
 from patchcore.builtin.install.distributions import known_distributions
 from patchcore.errors import SettingsError, did_you_mean
+from patchcore.objects.printable import counted
 
 if TYPE_CHECKING:
     from patchcore.patcher import Patcher
     from patchcore.plugins import Plugins
     from patchcore.settings import Settings
 
-__all__ = ["Compat", "chosen_compat"]
+__all__ = ["Compat", "chosen_compat", "compat_that_plans"]
 
 
 class Compat(NamedTuple):
@@ -25,6 +26,8 @@ class Compat(NamedTuple):
         modules: the top-level modules that such programs import.
         take_part: called in each process of a run with its Patcher, before that is applied: lets the program find the
             interface.
+        plan: the module that ``patchcore plan --compat NAME -- ARGUMENTS`` runs in a process of a run, with the
+            arguments of a program: it prints which patches they switch on. Empty if there is none.
 
     Examples:
         >>> from patchcore.plugin import Compat
@@ -35,6 +38,7 @@ class Compat(NamedTuple):
     name: str
     modules: Sequence[str]
     take_part: Callable[[Patcher], None]
+    plan: str = ""
 
 
 def chosen_compat(settings: Settings, plugins: Plugins) -> list[Compat]:
@@ -48,6 +52,24 @@ def chosen_compat(settings: Settings, plugins: Plugins) -> list[Compat]:
         if name not in registered:
             raise SettingsError(_refusal(name, settings, registered))
     return [registered[name] for name in settings.get("compat") or ()]
+
+
+def compat_that_plans(settings: Settings, plugins: Plugins) -> Compat:
+    """Return the one interface that the setting ``compat`` names and that can plan.
+
+    Raises:
+        SettingsError: none is named, none can plan, or several can; the message has those that can.
+    """
+    able = [compat for compat in chosen_compat(settings, plugins) if compat.plan]
+    if len(able) == 1:
+        return able[0]
+    known = ", ".join(sorted(compat.name for compat in _registered(plugins).values() if compat.plan))
+    named = ",".join(settings.get("compat") or ())
+    problem = f"{named}: {counted(len(able), 'interface')} of these can plan" if named else "no interface is named"
+    raise SettingsError(
+        f"{problem}; write: patchcore plan --compat NAME -- ARGUMENTS, where NAME is one of "
+        f"{known or '(none installed)'}. patchcore list shows the patches of installed plugins"
+    )
 
 
 def _registered(plugins: Plugins) -> dict[str, Compat]:

@@ -25,8 +25,6 @@ def register_commands(subparsers: Any) -> None:
 
 @hookimpl(trylast=True)
 def advise(name: str, command: str) -> Optional[str]:
-    if (name, command) == ("plan", ""):
-        return "patchcore list shows the plan"
     from patchcore.builtin.install.advice import MODULE, describe_module, describe_source
 
     return describe_module(name) if command == MODULE else describe_source(name, command)

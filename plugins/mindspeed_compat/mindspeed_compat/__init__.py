@@ -22,7 +22,7 @@ from typing import Optional
 from mindspeed_compat.takeover import Takeover
 from patchcore import Patcher
 
-__all__ = ["Installation", "feature_patches", "install", "is_installed", "remarks"]
+__all__ = ["Installation", "feature_patches", "install", "is_installed", "remarks", "takeover_in_effect"]
 
 _takeover: Optional[Takeover] = None
 
@@ -88,3 +88,8 @@ def feature_patches() -> list[Patcher]:
 def remarks() -> list[str]:
     """Return findings that MindSpeed does not report: places with two spellings, replacements overruled by force."""
     return [] if _takeover is None else list(_takeover.remarks)
+
+
+def takeover_in_effect() -> Optional[Takeover]:
+    """Return the object that carries out the registrations; ``None`` before :func:`install`."""
+    return _takeover

@@ -55,9 +55,10 @@ class Place(NamedTuple):
         key, held = str(self.target.path[-1]), self.slot.lookup()
         if qualified_name(held) == (self.target.module, ".".join(map(str, self.target.path))):
             return []
-        spaces = [(name, namespace_of(module)) for name, module in sys.modules.copy().items()]
+        others = [(name, each) for name, each in sys.modules.copy().items() if each is not self.slot.owner]
+        spaces = [(name, namespace_of(module)) for name, module in others]
         found = [name for name, space in spaces if space is not None and key in space and space[key] is held]
-        return [Target(name, (key,)) for name in found if self.target != (name, (key,))]
+        return [Target(name, (key,)) for name in found]
 
 
 def locate(text: str, *, create_dummy: bool) -> Place:

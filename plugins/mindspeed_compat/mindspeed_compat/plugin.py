@@ -1,4 +1,4 @@
-"""The entry point: ``patchcore run --compat mindspeed``."""
+"""The entry point: ``patchcore run --compat mindspeed`` and ``patchcore plan --compat mindspeed``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["register_compat"]
 @hookimpl(optionalhook=True)
 def register_compat() -> list[Compat]:
     """Return the interface of MindSpeed's features."""
-    return [Compat("mindspeed", modules=("mindspeed",), take_part=_take_part)]
+    return [Compat("mindspeed", modules=("mindspeed",), take_part=_take_part, plan="mindspeed_compat.planning")]
 
 
 def _take_part(patcher: Patcher) -> None:

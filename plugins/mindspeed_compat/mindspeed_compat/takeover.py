@@ -64,6 +64,21 @@ class Takeover:
         self._revert()
         self._own.revert()
 
+    def news(self) -> list[Entry]:
+        """Return the entries of MindSpeed's table that are not in force as they are, in its order."""
+        entries = []
+        for text, patch in _table().items():
+            known_patch, known = self._in_force.get(id(patch), (patch, []))
+            entry = Entry(text, patch, known if known_patch is patch else [])
+            if not patch.is_applied and entry.functions != list(entry.known):
+                entries.append(entry)
+        return entries
+
+    def declare(self, entries: list[Entry]) -> Declared:
+        """Return patches for entries, under names that no patch in force has; see :func:`.declared.declare`."""
+        taken = [record.name for patcher in self.patchers for record in patcher.records()]
+        return declare(entries, self.registrations, taken)
+
     def _register(
         self,
         original: Callable[..., Any],
@@ -104,16 +119,10 @@ class Takeover:
 
     def _apply(self, original: Callable[[], Any]) -> None:
         """Put in force what is new in MindSpeed's table. In the place of ``apply_patches``."""
-        entries = []
-        for text, patch in _table().items():
-            known_patch, known = self._in_force.get(id(patch), (patch, []))
-            entry = Entry(text, patch, known if known_patch is patch else [])
-            if not patch.is_applied and entry.functions != list(entry.known):
-                entries.append(entry)
+        entries = self.news()
         if not entries:
             return
-        taken = [record.name for patcher in self.patchers for record in patcher.records()]
-        declared = declare(entries, self.registrations, taken)
+        declared = self.declare(entries)
         for text in declared.spellings:
             self._note(text)
         patcher = Patcher(declared.candidates, order="listed", strict=True, count=self._count)

@@ -65,7 +65,7 @@ class TestEveryCommand:
         ("arguments", "message"),
         [
             (["lst"], "patchcore: no command 'lst'; did you mean 'list'? See patchcore --help"),
-            (["plan"], "patchcore: no command 'plan'; patchcore list shows the plan. See patchcore --help"),
+            (["plan"], "patchcore: no interface is named; write: patchcore plan --compat NAME -- ARGUMENTS"),
             (["frobnicate"], "patchcore: no command 'frobnicate'. See patchcore --help"),
             (["list", "--nosuch"], "patchcore list: error: unrecognized arguments: --nosuch\n"),
             (["list", "--plugim", "shop"], "unrecognized arguments: --plugim; did you mean '--plugin'?"),

@@ -7,6 +7,14 @@ again in all of ``sys.modules``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Optional
+
+from programs import Programs
+
+import mindspeed_compat
+
 MANAGER = """
 import importlib, inspect, sys, types
 from importlib.machinery import ModuleSpec
@@ -259,7 +267,35 @@ class Spelling(MindSpeedFeature):
         pm.register_patch("small_megatron.training.Base.reset", functions.reset)
 
 
-FEATURES_LIST = [Requirements(), Basic(), Rope(), Ring(), Rival(), Forced(), Spelling()]
+class Module(MindSpeedFeature):
+    """Replaces a function by a name of its module that another package has, and another feature wraps it."""
+
+    def __init__(self):
+        super().__init__("module")
+
+    def register_patches(self, pm, args):
+        from mindspeed import functions
+        pm.register_patch("small_megatron.training.blocks.rope", functions.ring_rope)
+
+
+class Later(MindSpeedFeature):
+    """Made for another Megatron: one target is gone, one has other parameters, one is in a module that is gone."""
+
+    def __init__(self):
+        super().__init__("later")
+
+    def register_patches(self, pm, args):
+        from mindspeed import functions
+        pm.register_patch("small_megatron.config.Config.gone", functions.kind)
+        pm.register_patch("small_megatron.gone.step", functions.added)
+        pm.register_patch("small_megatron.layers.attend", functions.added)
+
+
+from mindspeed.features_manager.features_manager import MindSpeedFeaturesManager
+
+MindSpeedFeaturesManager.FEATURES_LIST[:] = [
+    Requirements(), Basic(), Rope(), Ring(), Rival(), Forced(), Spelling(), Module(), Later()
+]
 '''
 
 FUNCTIONS = """
@@ -329,12 +365,9 @@ def reset(self):
     return "reset by spelling"
 """
 
-ADAPTOR = """
+ARGUMENTS = """
 import argparse, sys
-from mindspeed.features_manager import FEATURES_LIST
-from mindspeed.features_manager.features_manager import MindSpeedFeaturesManager
-
-MindSpeedFeaturesManager.FEATURES_LIST[:] = FEATURES_LIST
+from mindspeed.features_manager import MindSpeedFeaturesManager
 
 
 def arguments(given):
@@ -343,13 +376,22 @@ def arguments(given):
     return parser.parse_known_args(given)[0]
 
 
+def get_mindspeed_args():
+    return arguments(sys.argv[1:])
+"""
+
+ADAPTOR = """
+from mindspeed.args_utils import arguments, get_mindspeed_args
+from mindspeed.features_manager import MindSpeedFeaturesManager
+
+
 def repatch(args):
     MindSpeedFeaturesManager.remove_patches()
     MindSpeedFeaturesManager.apply_features_pre_patches(args)
     MindSpeedFeaturesManager.apply_features_patches(args)
 
 
-_args = arguments(sys.argv[1:])
+_args = get_mindspeed_args()
 MindSpeedFeaturesManager.apply_features_pre_patches(_args)
 MindSpeedFeaturesManager.apply_features_patches(_args)
 """
@@ -357,6 +399,7 @@ MindSpeedFeaturesManager.apply_features_patches(_args)
 MINDSPEED = {
     "mindspeed": "",
     "mindspeed.patch_utils": MANAGER,
+    "mindspeed.args_utils": ARGUMENTS,
     "mindspeed.functions": FUNCTIONS,
     "mindspeed.features_manager": FEATURES,
     "mindspeed.features_manager.feature": FEATURE,
@@ -391,6 +434,7 @@ def attend(x): return f"attend({x})"
 """,
     "small_megatron.training": """
 from small_megatron.config import NORM, Base, Config
+from small_megatron import layers as blocks
 from small_megatron.layers import attend, rope
 from small_megatron.layers import rope as rotate
 
@@ -398,3 +442,14 @@ def parse(*args): return list(args)
 def step(x): return attend(rope(x))
 """,
 }
+
+
+def install_stack(programs: Programs, modules: Optional[Mapping[str, str]] = None) -> Programs:
+    """Install mindspeed-compat for the Python of the programs, and write the small stack beside them."""
+    (programs.site / "mindspeed_compat").symlink_to(Path(mindspeed_compat.__file__).parent)
+    programs.install({}, "mindspeed-compat", "0.1.0", mindspeed="mindspeed_compat.plugin")
+    modules = {**MINDSPEED, **MEGATRON} if modules is None else modules
+    packages = {name for name in modules for other in modules if other.startswith(f"{name}.")}
+    paths = {name: f"{name.replace('.', '/')}{'/__init__' * (name in packages)}.py" for name in modules}
+    programs.write({paths[name]: source for name, source in modules.items()})
+    return programs

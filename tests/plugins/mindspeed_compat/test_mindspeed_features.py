@@ -127,6 +127,11 @@ class TestWhatAProgramSees:
         adapt(monkeypatch, "--spelling")
         assert importlib.import_module("small_megatron.training").Base().reset() == "reset by spelling"
 
+    def test_is_the_same_where_a_module_has_two_names(self, either: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        adapt(monkeypatch, "--fused-rope", "--module")
+        layers = importlib.import_module("small_megatron.layers")
+        assert layers.rope(1) == "ring_rope(1)"
+
     def test_is_the_same_after_another_choice(self, either: str, monkeypatch: pytest.MonkeyPatch) -> None:
         adaptor = adapt(monkeypatch, "--fused-rope")
         training = importlib.import_module("small_megatron.training")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from programs import Programs
-from small_stack import MEGATRON, MINDSPEED
-
-import mindspeed_compat
+from small_stack import install_stack
 
 PROGRAM = """
 import mindspeed.megatron_adaptor
@@ -20,13 +17,8 @@ print(step(1))
 
 @pytest.fixture
 def stack(programs: Programs) -> Programs:
-    (programs.site / "mindspeed_compat").symlink_to(Path(mindspeed_compat.__file__).parent)
-    programs.install({}, "mindspeed-compat", "0.1.0", mindspeed="mindspeed_compat.plugin")
-    modules = {**MINDSPEED, **MEGATRON}
-    packages = {name for name in modules for other in modules if other.startswith(f"{name}.")}
-    paths = {name: f"{name.replace('.', '/')}{'/__init__' * (name in packages)}.py" for name in modules}
-    programs.write({"train.py": PROGRAM, **{paths[name]: source for name, source in modules.items()}})
-    return programs
+    programs.write({"train.py": PROGRAM})
+    return install_stack(programs)
 
 
 def test_the_features_are_in_the_summary_and_in_the_report(stack: Programs) -> None:

@@ -1,0 +1,82 @@
+"""``patchcore plan --compat mindspeed -- ARGUMENTS`` with the small stack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from programs import Programs
+from small_stack import install_stack
+
+
+@pytest.fixture
+def stack(programs: Programs) -> Programs:
+    return install_stack(programs)
+
+
+def plan(stack: Programs, *arguments: str, code: int = 0) -> str:
+    command = [*stack.patchcore[:-1], "plan"]
+    return stack.run(command, "--compat", "mindspeed", "--", *arguments, code=code).stdout
+
+
+def section(text: str, title: str) -> list[str]:
+    _, _, rest = text.partition(f"\n{title}\n")
+    return [line.strip() for line in rest.partition("\n\n")[0].splitlines()]
+
+
+def test_the_features_that_the_arguments_switch_on(stack: Programs) -> None:
+    text = plan(stack, "--fused-rope", "--train-iters", "3")
+    assert text.startswith("9 features, 3 needed with these arguments: 3 register 12 patches of 12 targets\n")
+    assert section(text, "fused_rope") == [
+        "wraps small_megatron.layers.rope",
+        "replaces small_megatron.layers.attend",
+    ]
+    assert "makes fast_engine.pytorch.LayerNorm" in section(text, "requirements_basic")
+    assert section(text, "Attributes that do not exist, and are added") == ["small_megatron.training.new_name"]
+
+
+def test_rivals_are_named_before_anything_runs(stack: Programs) -> None:
+    (rivals,) = section(
+        plan(stack, "--fused-rope", "--rival", code=1), "Two features replace one target: the program ends here"
+    )
+    assert "fused_rope (mindspeed.features_manager:Rope), with mindspeed.functions:attend, and rival (" in rivals
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--spelling"], "small_megatron.training.Base.reset and small_megatron.config.Base.reset are one place"),
+        (["--fused-rope", "--forced"], "small_megatron.layers.attend: forced (mindspeed.features_manager:Forced) over"),
+    ],
+)
+def test_so_is_that_on_which_mindspeed_is_silent(stack: Programs, arguments: list[str], expected: str) -> None:
+    (line,) = section(plan(stack, *arguments), "MindSpeed is silent on these")
+    assert line.startswith(expected)
+
+
+def test_targets_that_this_megatron_does_not_have(stack: Programs) -> None:
+    text = plan(stack, "--later", code=1)
+    later = "later (mindspeed.features_manager:Later)"
+    assert section(text, "Targets that do not exist here") == [
+        "Config has no gone: 1 target",
+        f"small_megatron.config.Config.gone, of {later}",
+        "ModuleNotFoundError: No module named 'small_megatron.gone': 1 target",
+        f"small_megatron.gone.step, of {later}",
+    ]
+
+
+def test_replacements_that_do_not_fit_their_targets(stack: Programs) -> None:
+    (line,) = section(plan(stack, "--later", code=1), "Replacements that do not accept every call of their target")
+    assert line.startswith("mindspeed.later: replace small_megatron.layers:attend: added does not accept every call")
+
+
+def test_code_that_fails_is_named_with_its_feature(stack: Programs) -> None:
+    stack.write({"mindspeed/functions.py": "from nowhere import something"})
+    text = plan(stack, code=1)
+    assert "feature megatron_basic: ModuleNotFoundError: No module named 'nowhere'" in section(text, "Failures")
+
+
+def test_without_mindspeed_the_module_is_named(programs: Programs) -> None:
+    stack = install_stack(programs, modules={})
+    done: Any = stack.run([*stack.patchcore[:-1], "plan"], "--compat", "mindspeed", "--", code=1)
+    assert "No module named 'mindspeed'" in done.stderr
