@@ -49,9 +49,10 @@ def main() -> None:
         for name in json.loads(modules.read_text()):
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
-    from torch_npu.contrib import transfer_to_npu  # noqa: F401 (the adaptor imports it, and it patches torch)
+    importlib.import_module("torch_npu.contrib.transfer_to_npu")  # the adaptor imports it, and it patches torch
 
     before, names = places(), made()
+    importlib.import_module("mindspeed.megatron_adaptor")
     from mindspeed.patch_utils import MindSpeedPatchesManager as Manager
 
     targets = list(Manager.patches_info)
@@ -65,7 +66,7 @@ def main() -> None:
             for change in patch.changes:
                 owner = f"{patch.name} {report[patch.name].status}"
                 owners.setdefault(str(change.target).replace(":", "."), []).append(owner)
-    takeover = mindspeed_compat._takeover
+    takeover = mindspeed_compat.takeover_in_effect()
     registrations = len(list(takeover.registrations)) if takeover else 0
     patched = places()
     Manager.remove_patches()
