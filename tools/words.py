@@ -1,9 +1,10 @@
-"""Fail when docstrings and comments of ``patchcore/`` have too many nominal clauses, and print the worst files.
+"""Fail when docstrings and comments of a package have too many nominal clauses, and print the worst files.
 
-python tools/words.py
+python tools/words.py            patchcore/ and each plugin
+python tools/words.py FOLDER...
 
 The count is of the word "what". Nearly every one stands in a clause that replaces a noun ("what it puts in places" for
-"the objects that it writes"), and a reader has to guess that noun. The bound is for the whole package: a few that read
+"the objects that it writes"), and a reader has to guess that noun. The bound is for a whole package: a few that read
 well may stay.
 """
 
@@ -62,10 +63,14 @@ def count(source: str) -> Count:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the rate of a folder and of its worst files; return 1 when the folder is above the bound."""
+    """Print the rate of each folder and of its worst files; return 1 when a folder is above the bound."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "patchcore")
-    folder = parser.parse_args(arguments).folder
+    packages = [ROOT / "patchcore", *sorted(ROOT.glob("plugins/*/"))]
+    parser.add_argument("folders", nargs="*", type=Path, default=packages, metavar="FOLDER")
+    return max(map(_check, parser.parse_args(arguments).folders))
+
+
+def _check(folder: Path) -> int:
     counts = {path: count(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.py"))}
     total = Count(sum(each.words for each in counts.values()), sum(each.whats for each in counts.values()))
     print(f'"what": {total.rate:.1f} per 1,000 words of docstrings and comments in {folder.name}/, at most {BOUND}')

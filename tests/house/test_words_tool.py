@@ -38,3 +38,6 @@ def test_a_folder_above_the_bound_fails_and_its_worst_file_is_printed(
     printed = capsys.readouterr().out
     assert "inner/riddle.py" in printed
     assert "plain.py" not in printed
+    (tmp_path / "plain").mkdir()
+    assert words.main([str(tmp_path), str(tmp_path / "plain")]) == 1  # one folder above the bound fails all
+    assert words.main([str(tmp_path / "plain")]) == 0

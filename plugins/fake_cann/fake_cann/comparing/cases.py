@@ -17,8 +17,8 @@ __all__ = ["Case", "cases", "mapped", "tensors"]
 TYPES = (torch.float32, torch.int64, torch.bool, torch.float16, torch.bfloat16)
 SAMPLES = 5
 BACKWARD_SAMPLES = 2
-#: What draws random numbers, reads memory that nobody wrote, or is a choice among equals: how the last part of the name
-#: begins. In evaluation torch_npu's native_batch_norm gives back statistics that the CPU leaves out.
+#: Operators that draw random numbers, read memory that nobody wrote, or choose among equals: how the last part of the
+#: name begins. In evaluation torch_npu's native_batch_norm gives back statistics that the CPU leaves out.
 DRAWN = ("bernoulli", "cauchy", "empty", "exponential", "geometric", "log_normal", "multinomial", "new_empty", "normal")
 NOT_COMPARED = (
     *DRAWN,

@@ -54,7 +54,7 @@ def read(path: Path) -> Results:
 
 
 def summary(results: Results) -> str:
-    """Return what came of the cases, in one line."""
+    """Return the outcomes of the cases, in one line."""
     outcomes = Counter(row["outcome"] for row in results.rows)
     parts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
     return f"{counted(len(results.rows), 'case')}: {parts or 'none ran'}{'' if results.complete else '; not complete'}"
@@ -72,7 +72,7 @@ class Difference(NamedTuple):
 
     Args:
         key: name, type and number of the case.
-        first, second: what came of it on each device.
+        first, second: its outcome on each device.
     """
 
     key: tuple[str, str, int]

@@ -1,4 +1,4 @@
-"""Cases that PyTorch's database of operators does not have: name, function, what makes the arguments for a type."""
+"""Cases that PyTorch's database of operators does not have: name, function, and the factory of its arguments."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["CASES"]
 
 
 def normal(*sizes: int) -> Callable[[torch.dtype], torch.Tensor]:
-    """Return what makes a tensor of normal numbers."""
+    """Return the factory of a tensor of normal numbers."""
     return lambda dtype: torch.randn(*sizes).to(dtype)
 
 
 def positive(*sizes: int) -> Callable[[torch.dtype], torch.Tensor]:
-    """Return what makes a tensor of numbers between 0.1 and 0.9."""
+    """Return the factory of a tensor of numbers between 0.1 and 0.9."""
     return lambda dtype: (torch.rand(*sizes) * 0.8 + 0.1).to(dtype)
 
 
 def numbers(high: int, *sizes: int) -> Callable[[torch.dtype], torch.Tensor]:
-    """Return what makes a tensor of whole numbers."""
+    """Return the factory of a tensor of whole numbers."""
     return lambda dtype: torch.randint(0, high, sizes)
 
 
@@ -48,7 +48,7 @@ def inplace(change: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def unscaled(first: torch.Tensor, second: torch.Tensor) -> list[torch.Tensor]:
-    """Return what the check of a gradient scaler makes of gradients, and what it has found."""
+    """Return the gradients after the check of a gradient scaler, and its finding."""
     found = torch.zeros(1, device=first.device)
     gradients = [first.clone(), second.clone()]
     torch.ops.aten._amp_foreach_non_finite_check_and_unscale_(
@@ -80,7 +80,7 @@ def drawn(draw: Callable[[torch.device], torch.Tensor], mean: float, deviation: 
 
 
 def dropped(x: torch.Tensor) -> torch.Tensor:
-    """Return whether dropout drops a third, scales the rest, and sends gradients back through what it kept."""
+    """Return whether dropout drops a third, scales the rest, and sends gradients back through the kept elements."""
     ones = torch.ones(9000, device=x.device, requires_grad=True)
     out = F.dropout(ones, 1 / 3)
     out.sum().backward()
@@ -108,7 +108,7 @@ def fused(name: str, formula: Callable[..., torch.Tensor]) -> Callable[..., torc
 
 
 def turned(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
-    """Return what a rotary embedding makes of x: halves are turned against each other."""
+    """Return the rotary embedding of x: halves are turned against each other."""
     a, b = x.chunk(2, -1)
     return x * cosine + torch.cat([-b, a], -1) * sine
 
@@ -151,7 +151,7 @@ INDEXED = [normal(6, 3), numbers(6, 4), normal(4, 3)]
 
 
 def floats(*sizes: int) -> Callable[[torch.dtype], torch.Tensor]:
-    """Return what makes a tensor of normal numbers, float whatever the type."""
+    """Return the factory of a tensor of normal numbers, float for every type."""
     return lambda dtype: torch.randn(*sizes)
 
 
@@ -248,7 +248,7 @@ def of_sequences(mode: int, version: str = "") -> Callable[..., torch.Tensor]:
 
 
 def attention_with_dropout(x: torch.Tensor) -> torch.Tensor:
-    """Return whether attention drops a half, scales the rest, and sends gradients back through what it kept."""
+    """Return whether attention drops a half, scales the rest, and sends gradients back through the kept elements."""
     q, k = (torch.zeros(1, 2, 64, 16, device=x.device, dtype=torch.float16) for _ in range(2))
     v = torch.ones(1, 2, 64, 16, device=x.device, dtype=torch.float16, requires_grad=True)
     if x.device.type == "cpu":
@@ -262,7 +262,7 @@ def attention_with_dropout(x: torch.Tensor) -> torch.Tensor:
 
 
 def small(*sizes: tuple[int, ...]) -> Callable[[torch.dtype], list[torch.Tensor]]:
-    """Return what makes a list of tensors of small numbers: gradients in half precision begin at a rounded result."""
+    """Return the factory of a list of tensors of small numbers: gradients in half precision begin at a rounded one."""
     return lambda dtype: [(torch.randn(*size) * 0.3).to(dtype) for size in sizes]
 
 

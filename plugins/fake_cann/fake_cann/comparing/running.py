@@ -37,7 +37,7 @@ _TRIES = 10
 
 
 class Results(NamedTuple):
-    """Where the cases ran, and what came of each.
+    """Where the cases ran, and the outcome of each.
 
     Args:
         device: versions and names; see :func:`_device`.
@@ -105,7 +105,7 @@ def _end(code: int) -> str:
 
 
 def _message(line: str) -> Any:
-    """Return what a line of the child says; ``None`` for a line of somebody else."""
+    """Return the message in a line of the child; ``None`` for other lines."""
     try:
         message = json.loads(line)
     except ValueError:
@@ -239,7 +239,7 @@ def _row(case: Any, counts: Optional[_Counts]) -> Optional[dict[str, Any]]:
 
 
 def _failure(error: Exception) -> dict[str, str]:
-    """Return what a case ended with: no such operator, or an error. torch_npu adds lines with the time to messages."""
+    """Return the end of a case: no such operator, or an error. torch_npu adds lines with the time to messages."""
     kind, lines = type(error).__name__, str(error).strip().splitlines() or [repr(error)]
     marked = [line for line in lines if any(mark in line for mark in ("aclnn", "NotEmulated", "not in lib"))]
     is_refused = kind == "NotEmulated" or any("NotEmulated" in line or "not in lib" in line for line in marked)

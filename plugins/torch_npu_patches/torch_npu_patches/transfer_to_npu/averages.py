@@ -28,7 +28,7 @@ METHODS = {
 
 
 def make_reduction(target: pc.Target) -> Callable[[Any], Any]:
-    """Return what makes a method of ``ProcessGroup`` that averages integers on NPUs, too.
+    """Return the factory of a method of ``ProcessGroup`` that averages integers on NPUs, too.
 
     The method is called with the options that ``torch.distributed.all_reduce`` and its like make. The sum is divided on
     the current stream, which waits for the collective first, also if ``async_op`` is true.
