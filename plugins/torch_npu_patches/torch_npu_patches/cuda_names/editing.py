@@ -34,8 +34,10 @@ _REACH = 200  # characters
 
 _WORD = re.compile(r"\w+")
 _COMPARISON = re.compile("[=!]=")
-#: ``x.device.type`` and ``str(x.device)``, not compared with a constant.
-_DEVICE = re.compile(r"""(?i:device\w*(?:\([^()\n]*\))?\.type\b|\bstr\([\w.]*device\w*\))(?!\s*[=!]=\s*f?["'])""")
+#: ``x.type`` and ``str(x.device)``, not compared with a constant. Each begins with a text that re finds fast.
+_TYPE = re.compile(r"""\.type\b(?!\s*[=!]=\s*f?["'])""")
+_STR = re.compile(r"""str\([\w.]*device\w*\)(?!\s*[=!]=\s*f?["'])""")
+_OWNER = 60  # characters before ``.type``, in which the name of its owner begins
 #: The name that is given a text. A search for it in the whole module would take a tenth of a second.
 _NAME = re.compile(r"(\w+)\s*(?::[^=\n,()]*)?$")
 
@@ -109,12 +111,17 @@ def _lines_with(given: frozenset[str], text: str) -> Iterator[int]:
 
 def _lines_of_devices(text: str) -> Iterator[int]:
     """Yield the numbers of the lines that, with the lines beside them, may compare the devices of two objects."""
-    lines: list[str] = []
-    number, place = 1, 0
-    for match in _DEVICE.finditer(text):
-        lines = lines or ["", *text.split("\n"), ""]
-        number += text.count("\n", place, match.start())
-        place = match.start()
+    places = [
+        match.start()
+        for match in _TYPE.finditer(text)
+        if "device" in text[max(0, match.start() - _OWNER) : match.start()].lower()
+    ]
+    places += [match.start() for match in _STR.finditer(text)]
+    lines = ["", *text.split("\n"), ""] if places else []
+    number, last = 1, 0
+    for place in sorted(places):
+        number += text.count("\n", last, place)
+        last = place
         if _COMPARISON.search("\n".join(lines[number - 1 : number + 2])):
             yield number
 
