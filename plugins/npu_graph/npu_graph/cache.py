@@ -91,7 +91,7 @@ class Cache:
         load: Callable[[Path], Callable[..., Any]],
         about: Mapping[str, Any] = {},
     ) -> Entry:
-        """Return the kernel of ``key``, compiled now where there is none that is whole and can be loaded.
+        """Return the kernel of ``key``, compiled now unless a complete entry exists that can be loaded.
 
         Args:
             key: see :func:`key_of`.

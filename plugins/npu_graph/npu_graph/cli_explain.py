@@ -60,7 +60,7 @@ def add_action(actions: Any) -> None:
 
 
 def explain(options: argparse.Namespace) -> int:
-    """Run the program and print how its graphs were compiled; return its exit code, 1 where it had no graph.
+    """Run the program and print how its graphs were compiled; return its exit code, or 1 if it had no graph.
 
     Raises:
         SettingsError: there is no such script, or the page cannot be written.

@@ -41,7 +41,7 @@ def does_not_crop(operation: Operation) -> Answer:
 
 
 def divides_like(language: str) -> Callable[[Operation], Answer]:
-    """Return a condition: a division has no result that torch would refuse and ``language`` would make something of.
+    """Return a condition: no division that torch refuses and ``language`` would compute.
 
     Args:
         language: of the kernels, for the reason: ``"C"``.

@@ -63,7 +63,7 @@ def contributed(plugins: Plugins) -> dict[str, Contributed]:
 
 
 class Vendors:
-    """The vendors of some plugins, each made ready once, when it is first asked for.
+    """The vendors of some plugins, each prepared once, when it is first used.
 
     Args:
         plugins: loaded plugins.
@@ -97,7 +97,7 @@ class Vendors:
         return self._ready[name]
 
     def choose(self, name: str, fallback: Optional[Fallback] = None) -> Choice:
-        """Return a vendor, as :meth:`get` does; where it cannot be used on this machine, the one that may stand in.
+        """Return a vendor, as :meth:`get` does; if it cannot be used on this machine, the vendor set as its fallback.
 
         That another one stands in is said once, as a :class:`~npu_graph.errors.FallbackWarning`.
 

@@ -14,7 +14,7 @@ _NAMESPACES = ("aten", "prims")
 
 
 def check_conversion(name: str, function: Callable[..., Any], provider: str) -> None:
-    """See to it that an operator is there, and has the arguments that its conversion takes.
+    """Check that an operator exists, and has the arguments that its conversion takes.
 
     Args:
         name: of an overload or a packet.

@@ -138,7 +138,7 @@ class Vendor:
         return True
 
     def generate(self, subgraph: Subgraph) -> str:
-        """Return the source for one subgraph, by which kernels are cached: the same for subgraphs that are equal."""
+        """Return the source for one subgraph: the same for equal subgraphs, because it is the key of cached kernels."""
         raise NotImplementedError(
             f"{type(self).__name__} has no generate(subgraph), which returns the source of a kernel"
         )
@@ -162,7 +162,7 @@ class Vendor:
         inputs: Sequence[Union[torch.Tensor, int, float, bool]],
         outputs: Sequence[TensorSpec],
     ) -> list[torch.Tensor]:
-        """Run a kernel: by default on arrays, made by :meth:`to_array`, of which :meth:`to_tensor` makes tensors again.
+        """Run a kernel: by default on arrays, made by :meth:`to_array`; :meth:`to_tensor` converts the results.
 
         A vendor whose kernels write into memory they are given overrides this and takes ``output.empty()`` for each.
 
@@ -286,7 +286,7 @@ class Vendor:
 
 
 def name_of(operator: Any) -> str:
-    """Return the name of an overload, ``aten.add.Tensor``, or of a packet, ``aten.add``; a name is its own.
+    """Return the name of an overload, ``aten.add.Tensor``, or of a packet, ``aten.add``; a name is returned as it is.
 
     Raises:
         DeclarationError: it is neither.
@@ -311,7 +311,7 @@ def _parameters(function: Callable[..., Any]) -> Optional[frozenset[str]]:
 
 
 def answer(given: Any, otherwise: str) -> Optional[str]:
-    """Return the reason of an answer that is no, ``None`` of one that is yes."""
+    """Return the reason of an answer that is no; ``None`` for yes."""
     if isinstance(given, Skip):
         return given.reason
     return None if given else otherwise

@@ -41,7 +41,7 @@ class Backend(Protocol):
 
 
 def choose(name: str) -> str:
-    """Return the name of a backend, that which fits here for ``auto``: mstx beside torch_npu, nvtx with CUDA."""
+    """Return the name of a backend; for ``auto``, mstx with torch_npu and nvtx with CUDA."""
     if name != "auto":
         return name
     if find_module("torch_npu"):

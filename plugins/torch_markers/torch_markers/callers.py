@@ -1,4 +1,4 @@
-"""The lines of the program that have led to a call.
+"""Lists the lines of the program that have led to a call.
 
 Frames of torch and of the markers are left out. A line is looked up once per place in the code, and the frames outside
 of a module's call once per call of the module, so that most calls look at a few frames only. Imported when markers are

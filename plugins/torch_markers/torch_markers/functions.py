@@ -63,7 +63,7 @@ _MODE = FunctionMarkers()
 
 
 def enter() -> bool:
-    """Let this thread have the mode; ``False`` if it has it.
+    """Enter the mode in this thread; return ``False`` if it is entered already.
 
     It goes below the modes that are entered already: their ``with`` blocks are to find themselves on top when they end.
     Only the mode of ``torch.set_default_device`` insists on being the lowest.
@@ -81,7 +81,7 @@ def enter() -> bool:
 
 
 def leave() -> None:
-    """Take the mode from this thread, wherever in its stack it is."""
+    """Leave the mode in this thread, at any place in its stack."""
     for mode in reversed([mode for mode in _take_off() if mode is not _MODE]):
         _push(mode)
 

@@ -52,7 +52,7 @@ class Marking:
         self.on = True
 
     def ready(self) -> bool:
-        """Return whether ranges are made now: not while the program is traced, nor when nobody listens."""
+        """Return whether ranges are made now: not while the program is traced, and not if no tool records."""
         return not (_is_compiling() or _is_tracing() or (self.idle is not None and self.idle()))
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:

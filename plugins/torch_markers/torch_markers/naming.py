@@ -40,7 +40,7 @@ _KEPT = 10_000
 
 
 class Naming(NamedTuple):
-    """How the text of a function's calls begins, and the names of its positional arguments.
+    """The beginning of the text of a function's calls, and the names of its positional arguments.
 
     Args:
         text: the beginning of an object, without a comma at its end; empty for a function that is not marked.

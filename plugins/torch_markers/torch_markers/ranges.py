@@ -33,7 +33,7 @@ class Marker(Protocol):
     """Makes ranges. Those of one thread are closed in the reverse order in which they were opened."""
 
     def ready(self) -> bool:
-        """Return whether ranges are made now: not while a compiler traces the program, or nobody listens."""
+        """Return whether ranges are made now: not while a compiler traces the program, and not if no tool records."""
 
     def open(self, text: str) -> Any:
         """Begin a range; return the value for :meth:`close`.

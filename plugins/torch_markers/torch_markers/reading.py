@@ -1,4 +1,4 @@
-"""Read the events of a chrome trace one by one: those of a long run do not fit in memory at once."""
+"""Reads the events of a chrome trace one by one: those of a long run do not fit in memory at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TraceError(PatchcoreError):
 
 
 def events(path: str, advance: Callable[[int], None] = lambda count: None) -> Iterator[Any]:
-    """Yield the events of a trace, of a file that was cut off those that are whole.
+    """Yield the events of a trace; of a truncated file, its complete events.
 
     Args:
         path: of the file, which may be compressed by gzip.

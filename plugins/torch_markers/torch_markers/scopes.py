@@ -65,7 +65,7 @@ class Scope:
         self.entered = False  # whether this thread has got the mode for the time of this call
 
     def enter(self, gradients: Any) -> None:
-        """Be the scope of the backward pass from here on; a hook that is called before a node of the graph runs."""
+        """Make this the scope of the backward pass; a hook that is called before a node of the graph runs."""
         if _is_compiling() or not self.marking.on:
             return
         passes = thread.passes
@@ -110,7 +110,7 @@ class BackwardPass:
         self._open: list[tuple[Scope, Any]] = []
 
     def switch(self, scope: Optional[Scope]) -> None:
-        """Close the ranges that ``scope`` is not inside of, and open those that are missing."""
+        """Close the ranges that are not around ``scope``, and open those that are missing."""
         opened = self._open
         if opened and scope is not None:  # mostly another call in the same module
             last, token = opened[-1]

@@ -1,4 +1,4 @@
-"""``patchcore markers summary``: read traces, print where the time goes."""
+"""``patchcore markers summary``: reads traces, and prints times by module, operator and line."""
 
 from __future__ import annotations
 

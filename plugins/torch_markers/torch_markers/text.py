@@ -49,7 +49,7 @@ def _encoded(match: re.Match[str]) -> str:
 
 
 def scalar(value: Any) -> Optional[str]:
-    """Return a constant of Python as JSON, ``None`` for anything else; nothing of a subclass of its own is called.
+    """Return a constant of Python as JSON, ``None`` for anything else; no code of a subclass runs.
 
     Numbers that JSON has not, such as infinity, and those too long to be worth it, become strings.
     """
@@ -71,7 +71,7 @@ def scalar(value: Any) -> Optional[str]:
 
 
 def describe(**details: Any) -> str:
-    """Return the text of a range from its details; of a value that is no constant, its type is given.
+    """Return the text of a range from its details; for a value that is no constant, its type.
 
     Args:
         details: of the range, by key.

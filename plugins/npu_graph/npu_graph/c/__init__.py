@@ -1,4 +1,4 @@
-"""The vendor ``c``: every subgraph as one C function, for the compiler of the system and OpenMP if it has it."""
+"""The vendor ``c``: every subgraph becomes one C function, compiled by the system's compiler, with OpenMP if it can."""
 
 from __future__ import annotations
 

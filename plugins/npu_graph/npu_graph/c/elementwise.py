@@ -147,12 +147,12 @@ def _scaled(sign: str) -> Any:
 
 
 def bitwise_not(operation: Operation, self: Operand) -> Map:
-    """All bits; of a boolean its only one."""
+    """Invert all bits; of a boolean, its only bit."""
     return _made("!{0}" if operation.dtype is torch.bool else "~{0}", operation, [self])
 
 
 def power(operation: Operation, self: Any, exponent: Any) -> Map:
-    """A power; small whole ones are products, roots are roots, of -0 and -inf, too, as those of torch are."""
+    """Raise to a power; small whole powers are products, and roots of -0 and -inf are those of torch."""
     products = {2: "{0} * {0}", 3: "{0} * {0} * {0}", 0.5: "sqrt{f}({0})", 1: "{0}", -1: "1 / {0}"}
     products |= {-0.5: "1 / sqrt{f}({0})", -2: "1 / ({0} * {0})"}
     template = None if isinstance(exponent, Operand) else products.get(exponent)
@@ -196,7 +196,7 @@ def clamp(operation: Operation, self: Operand, min: Any, max: Any) -> Map:
 
 
 def where(operation: Operation, condition: Operand, self: Operand, other: Operand) -> Map:
-    """One or the other."""
+    """Choose one of two values by a condition."""
     return _selected(operation, condition, self, other)
 
 
@@ -226,22 +226,22 @@ def _copied(operation: Operation, source: Operand) -> Map:
 
 
 def full(operation: Operation, fill_value: Any, **shape: Any) -> Map:
-    """One value everywhere."""
+    """Fill a tensor with one value."""
     return Map(lambda reader, index: number(fill_value, operation.dtype), is_cheap=True)
 
 
 def scalar_tensor(operation: Operation, s: Any) -> Map:
-    """A tensor of no dimensions."""
+    """Make a tensor without dimensions."""
     return Map(lambda reader, index: number(s, operation.dtype), is_cheap=True)
 
 
 def iota(operation: Operation, start: Any, step: Any, **length: Any) -> Map:
-    """Equal steps."""
+    """Make equal steps."""
     return _steps(operation, integer(start), integer(step))
 
 
 def arange(operation: Operation, start: Any, step: Any, **end: Any) -> Map:
-    """Equal steps, as many as torch counts."""
+    """Make equal steps, as many as torch makes."""
     kind = torch.float64 if operation.dtype.is_floating_point else torch.int64
     return _steps(operation, *(number(each, kind) for each in (start, step)))
 

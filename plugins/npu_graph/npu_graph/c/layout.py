@@ -1,4 +1,4 @@
-"""Conversions of operators that arrange elements anew: views, which cost nothing, joins and padding."""
+"""Conversions of operators that rearrange elements: views, which cost nothing, joins and padding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of conversions, and loops."""
+"""The results of conversions: maps, views, blocks and folds, and loops."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Map:
 
 @dataclass(frozen=True)
 class View:
-    """The memory of an operand, arranged anew.
+    """A view of the memory of an operand.
 
     Args:
         operand: whose.
@@ -49,7 +49,7 @@ class View:
 
 @dataclass(frozen=True)
 class Block:
-    """Loops of its own.
+    """A result that writes its own loops.
 
     Args:
         write: takes a :class:`~npu_graph.c.reading.Writer` and the memory of each result (``None`` where there is
@@ -80,7 +80,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Fold:
-    """Elements that become one, over some dimensions.
+    """A reduction of elements to one, over some dimensions.
 
     Args:
         operand: whose elements; it needs no memory unless others read it.
@@ -103,7 +103,7 @@ class Fold:
 
 
 def places(shape: Sequence[Any], stem: str = "i") -> list[str]:
-    """Return the index that loops over a shape are at: a counter per dimension, 0 where the size is 1."""
+    """Return the present index of loops over a shape: a counter per dimension, 0 where the size is 1."""
     return ["0" if is_one(n) else f"{stem}{dim}" for dim, n in enumerate(shape)]
 
 

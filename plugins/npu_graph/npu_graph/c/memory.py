@@ -47,27 +47,27 @@ class Buffer:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of its elements."""
+        """Type of its elements."""
         return self.root.dtype
 
     @property
     def c_type(self) -> str:
-        """Of its elements."""
+        """Type of its elements."""
         return C_TYPES[self.root.dtype]
 
     @property
     def pointer(self) -> str:
-        """Its first element's address."""
+        """Address of its first element, as C source."""
         return self.root.name if self.offset == 0 else f"({self.root.name} + {size(self.offset)})"
 
     @property
     def is_contiguous(self) -> bool:
-        """Known to lie row by row."""
+        """True if it is known to lie row by row."""
         wanted = contiguous(self.shape)
         return all(is_one(n) or same(s, w) for n, s, w in zip(self.shape, self.stride, wanted))
 
     def has_shape(self, shape: Sequence[Any]) -> bool:
-        """Return whether it is known to have a shape."""
+        """Return whether its shape is known to be the given one."""
         return len(self.shape) == len(shape) and all(map(same, self.shape, shape))
 
     def at(self, index: Sequence[str]) -> str:
@@ -85,7 +85,7 @@ class Buffer:
         return replace(self, shape=exact[0], stride=exact[1], offset=self.offset if offset is None else offset)
 
     def reshaped(self, shape: Sequence[Any]) -> Optional[Buffer]:
-        """Return a view of another shape, ``None`` where there is none that is known to be one."""
+        """Return a view of another shape, ``None`` if no view is known to exist."""
         if self.is_contiguous:
             return self.arranged(shape, contiguous(shape))
         old = [(n, s) for n, s in zip(self.shape, self.stride) if not is_one(n)]

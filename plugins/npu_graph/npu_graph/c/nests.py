@@ -40,7 +40,7 @@ class Access:
     index: tuple[str, ...]
 
     def steps(self) -> dict[str, Any]:
-        """How far each counter moves it."""
+        """Strides: how far each counter moves the address."""
         found: dict[str, Any] = {}
         for place, stride in zip(self.index, self.buffer.stride):
             if place != "0":
@@ -49,13 +49,13 @@ class Access:
 
     @property
     def is_regular(self) -> bool:
-        """Counters alone identify the element."""
+        """True if the counters alone identify the element."""
         return all(place == "0" or _COUNTER.fullmatch(place) for place in self.index)
 
 
 @dataclass(frozen=True)
 class Member:
-    """The computation of a nest.
+    """One computation of a nest.
 
     Args:
         name: of the operation.
@@ -69,7 +69,7 @@ class Member:
 
     @property
     def local(self) -> str:
-        """The name of the element."""
+        """Name of the local variable of the element."""
         return f"v_{self.name}"
 
 
@@ -95,12 +95,12 @@ class Nest:
 
     @property
     def dims(self) -> list[int]:
-        """Those of more than one element."""
+        """The dimensions with more than one element."""
         return [dim for dim, n in enumerate(self.shape) if not is_one(n)]
 
     @property
     def outer(self) -> tuple[int, ...]:
-        """Where it folds: the dimensions that are kept, and lie outside the last that is not."""
+        """For a fold, the kept dimensions that lie outside the last folded one."""
         last = max((dim for dim in self.gone if not is_one(self.shape[dim])), default=len(self.shape))
         return tuple(dim for dim in self.dims if dim not in self.gone and dim < last)
 
@@ -116,11 +116,11 @@ class Nest:
 
     @property
     def has_rows(self) -> bool:
-        """True if outer loops go over all that is kept, so that elements may be computed in the loops inside, too."""
+        """True if the outer loops go over all kept dimensions, so that inner loops may compute elements, too."""
         return bool(self.outer) and set(self.dims) <= {*self.outer, *self.gone}
 
     def with_elements(self, elementwise: Nest) -> Optional[Nest]:
-        """Return these tiles with the elements of the nest before, so that its results are folded where they are made.
+        """Return these tiles with the elements of the nest before, so that results are folded where they are made.
 
         ``None`` where this has no tiles, where the other one has other loops or folds, and where it is not known that
         there are tiles enough for threads to share.
@@ -133,7 +133,7 @@ class Nest:
         return Nest(self.shape, self.step, self.gone, [*elementwise.members, *self.members])
 
     def has_room(self, shape: Sequence[Any], gone: tuple[int, ...]) -> bool:
-        """Return whether a further member may have its loops: folds of dimensions, or elements if there are none."""
+        """Return whether another member can share its loops: folds of dimensions, or elements if there are none."""
         if len(shape) != len(self.shape) or not all(map(same, shape, self.shape)):
             return False
         if not gone or not self.gone:
@@ -141,7 +141,7 @@ class Nest:
         return gone == self.gone
 
     def written(self, member: Member) -> Access:
-        """Where the result of a member goes."""
+        """Return the memory of the result of a member."""
         kept = [place for dim, place in enumerate(places(self.shape)) if dim not in self.gone]
         return Access(member.buffer, tuple(kept if isinstance(member.made, Fold) else places(self.shape)))
 
@@ -235,7 +235,7 @@ class NestText:
         self._reader = Reader(program, nest, self._index, own.read)
 
     def text(self, parallel: bool) -> str:
-        """Return the loops inside those that are around it; ``parallel`` where there are none."""
+        """Return the loops inside the outer ones; ``parallel`` if there are no outer ones."""
         if self._nest.is_tiled:
             return self._in_tiles(parallel)
         if self._nest.folds:
@@ -333,12 +333,12 @@ class NestText:
 
 
 def collapse(count: int) -> str:
-    """Return the clause of OpenMP by which several loops share iterations among threads."""
+    """Return the clause of OpenMP that shares the iterations of several loops among threads."""
     return f" collapse({count})" if count > 1 else ""
 
 
 def enough(shapes: Sequence[Sequence[Any]]) -> str:
-    """Return the clause of OpenMP by which threads are used where they pay."""
+    """Return the clause of OpenMP that uses threads only if there is enough work."""
     return f" if ({size(sum(map(elements, shapes)))} >= {PARALLEL_FROM})"
 
 
@@ -352,7 +352,7 @@ def _head(name: str, limit: Any) -> str:
 
 
 def merged(steps: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Return (stride, size) of dimensions, those as one that lie one behind the other."""
+    """Return (stride, size) of dimensions; dimensions that are contiguous in memory are merged."""
     found: list[tuple[Any, Any]] = []
     for stride, n in steps:
         if found and same(found[-1][0], stride * n):

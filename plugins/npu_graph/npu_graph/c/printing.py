@@ -85,7 +85,7 @@ def _size(given: sympy.Expr) -> str:
 
 
 def integer(given: Any) -> str:
-    """Return an argument that is a size or an index: known, symbolic, or a number that the kernel is given."""
+    """Return an argument that is a size or an index: a constant, a symbol, or a number that the kernel gets."""
     return f"n_{given.name}" if isinstance(given, Operand) else size(given)
 
 
@@ -103,7 +103,7 @@ def is_one(given: Any) -> bool:
 
 
 def number(given: Any, dtype: torch.dtype) -> str:
-    """Return a number, or an operand that is one at run time, in a dtype."""
+    """Return a number, or an operand that is a number at run time, in a dtype."""
     kind = C_TYPES[dtype]
     if isinstance(given, Operand):
         return f"(({kind})n_{given.name})"

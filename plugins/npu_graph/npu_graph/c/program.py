@@ -73,7 +73,7 @@ class Program:
         self._place()
 
     def unique(self, stem: str) -> str:
-        """Return a name that nothing else has."""
+        """Return a unique name."""
         self._counter += 1
         return f"{stem}{self._counter}"
 

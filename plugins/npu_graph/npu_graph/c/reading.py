@@ -42,10 +42,10 @@ class Values(Protocol):
         """The loops that compute a value, by the name of its operand."""
 
     def unique(self, stem: str) -> str:
-        """Return a name that nothing else has."""
+        """Return a unique name."""
 
     def in_memory(self, operand: Operand) -> Buffer:
-        """Return where a value lies; one that has no memory gets some."""
+        """Return the memory of a value; a value without memory gets some."""
 
     def copied(self, buffer: Buffer) -> Buffer:
         """Return a copy that lies row by row."""
@@ -99,7 +99,7 @@ class Reader:
         return self._elsewhere(buffer, index) or buffer.at(index)
 
     def let(self, text: str, dtype: torch.dtype) -> str:
-        """Return the name of a new local that holds an expression; a name is its own."""
+        """Return the name of a new local variable for an expression; a name is returned as it is."""
         if text.isidentifier():
             return text
         name = self._program.unique("t")
@@ -167,7 +167,7 @@ class Writer:
         self._program = program
 
     def unique(self, stem: str) -> str:
-        """Return a name that nothing else has."""
+        """Return a unique name."""
         return self._program.unique(stem)
 
     def reader(self) -> Reader:
@@ -179,7 +179,7 @@ class Writer:
         return self._program.in_memory(operand)
 
     def row_major(self, operand: Operand) -> Buffer:
-        """Return memory that has an operand row by row: a copy, unless it lies like that."""
+        """Return the memory of an operand row by row: a copy, unless it lies like that."""
         buffer = self._program.in_memory(operand)
         return buffer if buffer.is_contiguous else self._program.copied(buffer)
 

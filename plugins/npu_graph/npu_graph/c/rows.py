@@ -65,7 +65,7 @@ class Rows:
         return is_related
 
     def apart(self) -> list[Rows]:
-        """Return each nest by itself."""
+        """Return the nests as separate steps."""
         found = []
         for nest in self.nests:
             found.append(Rows(()))
@@ -172,7 +172,7 @@ def _split(nest: Nest, dims: Sequence[int], access: Access) -> tuple[list[Any], 
 
 
 def joined(steps: Sequence[Union[Nest, str]]) -> list[Union[Rows, str]]:
-    """Return the steps of a program with nests in rows, as far as they may be."""
+    """Return the steps of a program with nests joined to rows where that is allowed."""
     found: list[Union[Rows, str]] = []
     rows: Optional[Rows] = None
     for position, step in enumerate(steps):

@@ -72,12 +72,12 @@ class Toolchain:
 
 
 def find_compiler() -> Optional[tuple[str, ...]]:
-    """Return the command that ``CC`` names, or the first of cc, gcc and clang that compiles; ``None`` without one."""
+    """Return the command that ``CC`` names, or the first of cc, gcc and clang that works; ``None`` if there is none."""
     return _find(os.environ.get("CC", ""), os.environ.get("PATH", ""))
 
 
 def find_toolchain() -> Optional[Toolchain]:
-    """Return the compiler with the flags that it takes; ``None`` without one."""
+    """Return the compiler with the flags that it accepts; ``None`` without a compiler."""
     command = find_compiler()
     return None if command is None else _examine(command, os.environ.get("PATH", ""))
 

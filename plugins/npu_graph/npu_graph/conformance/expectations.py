@@ -16,7 +16,7 @@ _LINE = re.compile(r"(?P<operator>[\w.]+)(\[(?P<label>[^\]]*)\])?(:(?P<dtype>\w+
 
 
 class Expected(NamedTuple):
-    """A failure that is known.
+    """A known failure.
 
     Args:
         line: as it stands in the ini file.

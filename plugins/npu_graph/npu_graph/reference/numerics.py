@@ -75,7 +75,7 @@ def sign(x: Array) -> Array:
 
 
 def count(start: float, end: float, step: float) -> int:
-    """Return how many steps there are from ``start`` to before ``end``."""
+    """Return the number of steps from ``start`` to before ``end``."""
     return max(0, math.ceil((end - start) / step))
 
 

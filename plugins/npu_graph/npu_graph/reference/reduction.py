@@ -49,7 +49,7 @@ def declare(vendor: Vendor) -> None:
 
 
 def cast_to_bytes(operation: Operation, text: str) -> str:
-    """A truth value of bytes is a byte in torch."""
+    """Cast to bytes: a truth value of bytes is a byte in torch."""
     return f"{text}.astype(np.uint8)" if operation.dtype is torch.uint8 else text
 
 

@@ -17,13 +17,13 @@ HALVES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """Return the name of the dtype in NumPy that arrays of a dtype have: ``np.float32``."""
+    """Return the name of the NumPy dtype for a dtype: ``np.float32``."""
     name = "float32" if dtype in HALVES else str(dtype).partition(".")[2]
     return f"np.{'bool_' if name == 'bool' else name}"
 
 
 def value(given: Any, dtype: torch.dtype) -> str:
-    """Return an operand, or a number that is one: NumPy promotes by its dtype, and so it has one."""
+    """Return an operand, or a number with a dtype, because NumPy promotes by dtypes."""
     if isinstance(given, Operand) and given.is_tensor:
         return given.name
     if isinstance(given, int) and not (dtype.is_floating_point or dtype is torch.bool):
