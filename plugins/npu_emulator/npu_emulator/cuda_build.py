@@ -59,7 +59,7 @@ def disconnect() -> None:
 
 
 def hide() -> None:
-    """Hide CUDA in a torch that is imported; does nothing where there is none, or where that was done already.
+    """Hide CUDA in a torch that is imported; does nothing if there is none, or if it is hidden already.
 
     Where torch was imported before :func:`connect`, the modules that have looked at ``torch._C`` by then are corrected
     one by one.

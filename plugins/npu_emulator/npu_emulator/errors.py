@@ -14,4 +14,4 @@ class RealLibraryError(EmulationError):
 
 
 class NotEmulated(EmulationError, NotImplementedError):
-    """Something of the real device that the emulated one has not; never a silent no-op."""
+    """A feature of the real device that the emulated one lacks; it raises and is never ignored."""

@@ -1,4 +1,4 @@
-"""Opt in: until somebody calls :func:`install`, nothing is emulated in a process."""
+"""Switches the emulation on: before :func:`install` is called, nothing is emulated in a process."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def check() -> None:
 
 
 def device_is_active() -> bool:
-    """Return whether torch has the emulated device; from then on to the end of the process."""
+    """Return whether torch has the emulated device; it keeps it to the end of the process."""
     if "npu_emulator.device" not in sys.modules:
         return False
     from npu_emulator.device import is_active

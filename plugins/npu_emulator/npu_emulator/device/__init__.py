@@ -37,7 +37,7 @@ _settings: Optional[Settings] = None
 
 
 def start(settings: Settings, environ: Mapping[str, str] = os.environ) -> Core:
-    """Make this process one with NPUs, for the rest of its life: torch can neither rename nor forget a backend.
+    """Give this process NPUs until it ends: torch can neither rename nor forget a backend.
 
     Starting again with the same settings returns the same core.
 

@@ -1,4 +1,4 @@
-"""Backward in the thread that asks for it.
+"""Runs backward passes in the thread that starts them.
 
 torch's autograd engine has a thread for every device of an accelerator. Here they would compute nothing in parallel,
 and at the interpreter's exit one that still holds objects of Python aborts the process now and then.
@@ -17,7 +17,7 @@ __all__ = ["register"]
 
 
 def register() -> None:
-    """Let the engine use no threads of its own. Once per process.
+    """Keep the engine from using threads of its own. Once per process.
 
     ``torch.autograd.set_multithreading_enabled(False)`` would do so for the current thread only, so every entry of
     Python into the engine switches it off for the time of the run.

@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def gradients(function: Callable[..., Tensor], inputs: Sequence[Tensor], grad_output: Tensor) -> tuple[Tensor, ...]:
-    """Differentiate ``function(*inputs)``, which is computed once more: that is cheap next to its derivative.
+    """Differentiate ``function(*inputs)``, which is computed once more; that costs little compared with its derivative.
 
     Args:
         function: differentiable PyTorch code.

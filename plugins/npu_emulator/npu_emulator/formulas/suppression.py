@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def keep_best(iou: Tensor, scores: Tensor, threshold: float) -> Tensor:
-    """Keep, from the best on, each that does not overlap one that is kept already.
+    """Keep boxes, the best first, that do not overlap a box which is kept already.
 
     Args:
         iou: overlap of each with each, shape (n, n).

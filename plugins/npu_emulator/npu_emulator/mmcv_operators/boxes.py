@@ -1,4 +1,4 @@
-"""Operators on boxes whose kernels for NPUs take something else than mmcv's CPU kernels (mmcv 2.1.0)."""
+"""Operators on boxes whose kernels for NPUs take other arguments than mmcv's CPU kernels (mmcv 2.1.0)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ PairOfInts = tuple[int, int]
 
 
 class Geometry(NamedTuple):
-    """Where a deformable convolution puts its taps; every pair is (vertical, horizontal), in pixels."""
+    """Geometry of the taps of a deformable convolution; every pair is (vertical, horizontal), in pixels."""
 
     stride: PairOfInts
     padding: PairOfInts

@@ -1,4 +1,4 @@
-"""Adding features up in the cells of a bird's-eye view, which the three bev_pool kernels do.
+"""Sums features in the cells of a bird's-eye view, for the three bev_pool kernels.
 
 Papers: Liu et al., "BEVFusion" (arXiv:2205.13542); Huang et al., "BEVPoolv2" (arXiv:2211.17111).
 """

@@ -1,1 +1,1 @@
-"""The device as torch's compilers see it; imported by :mod:`npu_emulator.device.compiling` once they are."""
+"""The device for torch's compilers; imported by :mod:`npu_emulator.device.compiling` after them."""

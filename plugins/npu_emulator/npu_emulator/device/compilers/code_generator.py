@@ -1,4 +1,4 @@
-"""The device as ``torch._inductor`` sees it: one that code cannot be generated for."""
+"""The device for ``torch._inductor``: no code can be generated for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The device as ``torch._dynamo`` sees it."""
+"""The device for ``torch._dynamo``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NpuInterface(DeviceInterface):
     Stream = _npu.Stream
 
     class Worker:
-        """The same for the processes of a parallel compiler, which ask for less."""
+        """The same for the processes of a parallel compiler, which use fewer functions."""
 
         set_device = staticmethod(_npu.set_device)
         current_device = staticmethod(_npu.current_device)

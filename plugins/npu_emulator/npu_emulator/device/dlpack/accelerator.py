@@ -1,4 +1,4 @@
-"""``torch.accelerator``: its functions ask a device guard in C++, which knows one device only.
+"""``torch.accelerator``: its functions call a device guard in C++, which knows one device only.
 
 They call functions of ``torch._C`` by name, so those functions are replaced.
 """

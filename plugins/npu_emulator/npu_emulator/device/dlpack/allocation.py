@@ -1,4 +1,4 @@
-"""Kernels that make and resize tensors, and those that only make another view of one."""
+"""Kernels that create and resize tensors, and kernels that only create a view."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Allocator:
         device: Optional[torch.device] = None,
         pin_memory: Optional[bool] = None,
     ) -> Tensor:
-        """Return zeros that have memory: those without, of forward-mode gradients, have nothing to alias."""
+        """Return zeros that have memory: the zeros of forward-mode gradients have none, which could not be aliased."""
         return self._adopt(torch.zeros(size, dtype=dtype, device="cpu"), device)
 
     def resize(

@@ -1,4 +1,4 @@
-"""Arguments of operators on their way to the CPU: found to be on one device, and exchanged for aliases.
+"""Converts arguments of operators for the CPU: checks that they are on one device, and replaces them by aliases.
 
 Every operator passes here, so the closures look at nothing that the schema has already told.
 """

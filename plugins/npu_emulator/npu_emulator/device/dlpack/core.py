@@ -1,4 +1,4 @@
-"""The core as the rest of the emulator sees it."""
+"""The core in Python, behind the interface that the rest of the emulator uses."""
 
 from __future__ import annotations
 

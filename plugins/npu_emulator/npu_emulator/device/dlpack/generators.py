@@ -78,7 +78,7 @@ class SharedGenerator(NpuGenerator):
         return self
 
     def seed(self) -> int:
-        """Seed the CPU's generator with a number that nobody knows."""
+        """Seed the CPU's generator with a random number."""
         return torch.default_generator.seed()
 
     def initial_seed(self) -> int:

@@ -39,15 +39,15 @@ class Hooks(_acc.PrivateUse1Hooks):
     """Declares the device to torch's C++."""
 
     def is_available(self) -> bool:
-        """Return that it does."""
+        """Return True: the device is available."""
         return True
 
     def is_built(self) -> bool:
-        """Return that torch knows it."""
+        """Return True: torch is built with the device."""
         return True
 
     def has_primary_context(self, dev_id: int) -> bool:
-        """Return that a device needs no preparation."""
+        """Return True: a device needs no preparation."""
         return True
 
 

@@ -1,4 +1,4 @@
-"""Pinned memory: which CPU tensors count as pinned.
+"""Pinned memory: decides which CPU tensors count as pinned.
 
 All memory is the host's, so pinning copies, as on hardware, and remembers the copy. Memory that torch itself would
 pin while allocating (``torch.empty(..., pin_memory=True)``) needs an allocator in C++, which Python cannot give it:

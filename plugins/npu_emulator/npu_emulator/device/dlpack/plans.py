@@ -32,7 +32,7 @@ _HOST_INDICES = frozenset(
 
 
 class Plan:
-    """How the arguments and results of an operator are converted.
+    """The conversions of the arguments and results of an operator.
 
     Args:
         operator: any overload of any namespace.

@@ -56,7 +56,7 @@ _device_of = _choose()
 
 
 def refuse(reason: str) -> None:
-    """Make no alias from now on, in this process: all that touches the memory of a device begins with one.
+    """Make no alias from now on, in this process: every access to the memory of a device begins with one.
 
     Args:
         reason: of the :class:`RuntimeError` that is raised instead.

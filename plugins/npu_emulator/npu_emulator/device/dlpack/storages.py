@@ -13,7 +13,7 @@ __all__ = ["install"]
 
 
 def install(devices: Devices) -> None:
-    """Let ``torch.UntypedStorage(size, device="npu")`` allocate, and resizing a storage say that it cannot.
+    """Let ``torch.UntypedStorage(size, device="npu")`` allocate, and make resizing a storage raise.
 
     ``torch.load``, ``copy.deepcopy`` and ``storage.npu()`` allocate in this way.
     """

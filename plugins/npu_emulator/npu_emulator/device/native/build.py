@@ -1,4 +1,4 @@
-"""Compile the compiled core, once for every build of torch, into a cache folder.
+"""Builds the compiled core, once for every build of torch, into a cache folder.
 
 The compiler is called as ``torch.utils.cpp_extension`` (torch 2.13) calls it. That module itself is not used: it needs
 setuptools and ninja, and ``load()`` leaves the backend registered in the process that only meant to compile it.

@@ -1,4 +1,4 @@
-"""The compiled core as the rest of the emulator sees it."""
+"""The compiled core, behind the interface that the rest of the emulator uses."""
 
 from __future__ import annotations
 
