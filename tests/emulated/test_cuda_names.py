@@ -70,6 +70,13 @@ found["settings"] = settings(x.device)
 runner = Runner("cuda:0")
 found["runner"] = runner.non_blocking()
 found["top level"] = "fast path" if x.device.type == "cuda" else "slow path"
+half = x.half()
+FLOAT = "torch.cuda.FloatTensor"
+# as Megatron and old optimizers
+found["types of tensors"] = [
+    x.type() == "torch.cuda.FloatTensor", half.type() in ["torch.cuda.HalfTensor", "torch.cuda.BFloat16Tensor"],
+    "cuda" in x.type(), x.type() == FLOAT, "fast" if x.type().startswith("torch.cuda") else "slow"
+]
 
 def step(t):
     if t.device.type == "cuda":
@@ -118,6 +125,7 @@ FAST = {
     "settings": "nccl",
     "runner": True,
     "top level": "fast path",
+    "types of tensors": [True, True, True, True, "fast"],
     **dict.fromkeys(("eager", "compiled", "compiled library", "fx", "exported", "exported strictly"), 2.0),
     **dict.fromkeys(("scripted", "scripted module"), 2.0),
 }

@@ -20,6 +20,8 @@ from torch_npu_patches.cuda_names import LIBRARIES, PROGRAM, branches, lines, re
 from torch_npu_patches.cuda_names.__main__ import main
 from torch_npu_patches.cuda_names.editing import edit, edit_script, find
 
+HALF = "torch.npu.HalfTensor"
+
 SAMPLES = Path(__file__).resolve().parents[2] / "migrate_samples"
 
 
@@ -115,6 +117,13 @@ class TestExpressions:
             ('d.startswith(("xpu:", "cuda:"))', ["npu:3", "cuda:1"], ["npu", "cpu:0"]),
             ('"cuda:" in d', ["npu:3", "cuda:1"], ["npu", "npu:x"]),
             ('{"cuda:0": 1, "cpu": 2}.get(d)', ["npu:0"], ["npu:1"]),
+            ('d == "torch.cuda.HalfTensor"', [HALF, "torch.cuda.HalfTensor"], ["torch.npu.FloatTensor", "npu"]),
+            ('not d != "torch.cuda.HalfTensor"', [HALF], ["torch.HalfTensor"]),
+            ('d in ["torch.cuda.HalfTensor", "torch.cuda.BFloat16Tensor"]', [HALF], ["torch.npu.FloatTensor"]),
+            ('"cuda" in d', [HALF, "torch.cuda.HalfTensor"], ["torch.HalfTensor", "torch.npu_files"]),
+            ('"torch.cuda" in d', [HALF], ["npu", "torch.HalfTensor"]),
+            ('d.startswith("torch.cuda")', [HALF], ["npu", "torch.HalfTensor"]),
+            ('d.startswith("torch.cuda.")', [HALF], ["npu", "torch.HalfTensor"]),
         ],
     )
     def test_numbers_and_other_texts(self, expression: str, right: list[str], wrong: list[str]) -> None:

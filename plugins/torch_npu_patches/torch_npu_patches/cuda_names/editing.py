@@ -1,10 +1,10 @@
 """Finds the expressions that compare something with the text of a CUDA device, and edits them.
 
-Edited are ``==`` and ``!=`` with ``"cuda"``, ``"cuda:0"`` or an f-string that begins so; ``in`` and ``not in``;
-``startswith``; the patterns of ``match``; tables whose keys are names of devices; ``x.type`` or ``str(x)`` with a name
-that the module gives such a text to, ``KIND = "cuda"``; and ``x.device.type`` or ``str(x.device)`` with anything that
-is no constant, ``self.device.type`` for example. A function that names NPUs itself has a branch of its own for them,
-and is left alone.
+Edited are ``==`` and ``!=`` with ``"cuda"``, ``"cuda:0"``, the type of a tensor (``"torch.cuda.FloatTensor"``) or an
+f-string that begins so; ``in`` and ``not in``; ``startswith``; the patterns of ``match``; tables whose keys are names of
+devices; ``x.type`` or ``str(x)`` with a name that the module gives such a text to, ``KIND = "cuda"``; and
+``x.device.type`` or ``str(x.device)`` with anything that is no constant, ``self.device.type`` for example. A function
+that names NPUs itself has a branch of its own for them, and is left alone.
 """
 
 from __future__ import annotations
@@ -21,18 +21,21 @@ from typing import Any, Optional
 import patchcore as pc
 from torch_npu_patches.cuda_names.lines import Line, note
 from torch_npu_patches.cuda_names.listing import Row, verdicts
-from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU, npu_name
+from torch_npu_patches.cuda_names.running import npu_text
+from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU, npu_name, npu_tensor_type
 
 __all__ = ["DEVICES", "OWN_BRANCH", "edit", "edit_script", "find", "names", "names_npu", "units"]
 
 #: The text of a device in a source. The source around it decides whether a line may be edited: only functions with such
 #: a line are parsed.
-_TEXT = re.compile(r"""cuda(?::\d*|:\{[^"'\n]*)?["']""")
+_TEXT = re.compile(r"""cuda(?::\d*|:\{[^"'\n]*|\.\w*)?["']""")
+_TORCH = "torch."  # of the type of a tensor
 _BEFORE = re.compile(r"""([=!]=\s*|\bstartswith\(\s*\(?[^()]*|\bin\s*[(\[{][^()\[\]{}]*|\bcase\b[^\n]*)f?$""")
 _AFTER = re.compile(r"\s*([=!]=|(not\s+)?in\b|:)")
 _REACH = 200  # characters
 
 _WORD = re.compile(r"\w+")
+_PREFIXES = (f"{CUDA}:", f"{_TORCH}{CUDA}", f"{_TORCH}{CUDA}.")
 _COMPARISON = re.compile("[=!]=")
 #: ``x.type`` and ``str(x.device)``, not compared with a constant. Each begins with a text that re finds fast.
 _TYPE = re.compile(r"""\.type\b(?!\s*[=!]=\s*f?["'])""")
@@ -92,8 +95,14 @@ def find(text: str) -> list[int]:
 @functools.lru_cache(maxsize=8)  # of a module it is called twice
 def _texts(text: str) -> Sequence[tuple[int, int]]:
     """Return where the texts of devices are in a source, with their quotes."""
-    found = ((match.start() - 1, match.end()) for match in _TEXT.finditer(text))
+    found = ((_start_of(text, match.start()) - 1, match.end()) for match in _TEXT.finditer(text))
     return [(start, end) for start, end in found if start >= 0 and text[start] in "\"'"]
+
+
+def _start_of(text: str, place: int) -> int:
+    """Return where the text with ``cuda`` at ``place`` begins: before ``torch.``, if that is there."""
+    before = place - len(_TORCH)
+    return before if text.startswith(_TORCH, max(0, before)) else place
 
 
 def _lines_with(given: frozenset[str], text: str) -> Iterator[int]:
@@ -222,25 +231,26 @@ def names(node: ast.AST, word: re.Pattern[str]) -> bool:
 
 
 def _cuda_text(node: ast.AST) -> bool:
-    """Return true for ``"cuda"``, ``"cuda:0"`` and f-strings that begin with ``cuda:``."""
+    """Return true for ``"cuda"``, ``"cuda:0"``, f-strings that begin with ``cuda:``, and types of tensors on CUDA."""
     if isinstance(node, ast.JoinedStr):
         first = node.values[0] if node.values else None
         return isinstance(first, ast.Constant) and str(first.value) == f"{CUDA}:"
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(npu_name(node.value))
+    text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    return bool(npu_name(text) or npu_tensor_type(text))
 
 
 def _cuda_prefix(node: ast.AST) -> bool:
-    """Return true for the texts of :func:`_cuda_text`, and for ``"cuda:"``, with which names of devices may begin."""
-    return _cuda_text(node) or (isinstance(node, ast.Constant) and node.value == f"{CUDA}:")
+    """Return true for the texts of :func:`_cuda_text`, and for those that they may begin with: ``"cuda:"``."""
+    return _cuda_text(node) or (isinstance(node, ast.Constant) and node.value in _PREFIXES)
 
 
 def _npu_text(node: ast.expr) -> ast.expr:
-    """Return the text of the NPU of the same number, for a node that :func:`_cuda_text` accepts."""
+    """Return the text of the NPU of the same number, for a node that :func:`_cuda_prefix` accepts."""
     if isinstance(node, ast.JoinedStr):
         return ast.copy_location(ast.JoinedStr([ast.copy_location(ast.Constant("npu:"), node), *node.values[1:]]), node)
     assert isinstance(node, ast.Constant)
     assert isinstance(node.value, str)
-    return ast.copy_location(ast.Constant(NPU + node.value[len(CUDA) :]), node)
+    return ast.copy_location(ast.Constant(npu_text(node.value)), node)
 
 
 def _collection(node: ast.AST, is_cuda: Callable[[ast.AST], bool] = _cuda_text) -> Optional[list[ast.expr]]:
@@ -258,10 +268,13 @@ def _startswith(node: ast.Call) -> Optional[ast.Attribute]:
 
 
 def _is_device(node: ast.expr) -> bool:
-    """Return true for ``x.type`` and ``str(x)``."""
+    """Return true for ``x.type``, ``x.type()`` and ``str(x)``."""
     if isinstance(node, ast.Attribute):
         return node.attr == "type"
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "str"
+    return isinstance(node, ast.Call) and (
+        (isinstance(node.func, ast.Name) and node.func.id == "str")
+        or (isinstance(node.func, ast.Attribute) and node.func.attr == "type" and not node.args)
+    )
 
 
 def _last_name(node: ast.expr) -> str:

@@ -12,7 +12,22 @@ from typing import Any
 
 from torch_npu_patches.transfer_to_npu.devices import CUDA, NPU
 
-__all__ = ["COUNTS", "alike", "different", "is_compiling", "reached", "same", "starts", "table", "unlike", "within"]
+__all__ = [
+    "COUNTS",
+    "alike",
+    "different",
+    "is_compiling",
+    "npu_text",
+    "reached",
+    "same",
+    "starts",
+    "table",
+    "unlike",
+    "within",
+]
+
+#: What the types of tensors begin with, as ``Tensor.type()`` returns them.
+_CUDA_TENSORS, _NPU_TENSORS = f"torch.{CUDA}", f"torch.{NPU}"
 
 #: How often each line ran, by its number in :data:`torch_npu_patches.cuda_names.lines.LINES`.
 COUNTS: dict[int, int] = {}
@@ -33,7 +48,7 @@ def same(number: int, value: Any, text: str) -> Any:
     reached(number)
     if type(value) is not str:
         return value == text
-    return value == text or value == NPU + text[len(CUDA) :]
+    return value == text or value == npu_text(text)
 
 
 def different(number: int, value: Any, text: str) -> Any:
@@ -41,7 +56,7 @@ def different(number: int, value: Any, text: str) -> Any:
     reached(number)
     if type(value) is not str:
         return value != text
-    return value != text and value != NPU + text[len(CUDA) :]
+    return value != text and value != npu_text(text)
 
 
 def alike(number: int, value: Any, other: Any) -> Any:
@@ -62,7 +77,15 @@ def unlike(number: int, value: Any, other: Any) -> Any:
 
 
 def _npu(text: str) -> str:
-    return NPU + text[len(CUDA) :] if text == CUDA or text.startswith(f"{CUDA}:") else text
+    is_cuda = text == CUDA or text.startswith((f"{CUDA}:", f"{_CUDA_TENSORS}."))
+    return npu_text(text) if is_cuda else text
+
+
+def npu_text(text: str) -> str:
+    """Return the text for NPUs in place of a text for CUDA: ``npu:0`` for ``cuda:0``, also in types of tensors."""
+    if text.startswith(_CUDA_TENSORS):
+        return _NPU_TENSORS + text[len(_CUDA_TENSORS) :]
+    return NPU + text[len(CUDA) :]
 
 
 def starts(number: int, value: Any, text: str) -> Any:
@@ -70,16 +93,21 @@ def starts(number: int, value: Any, text: str) -> Any:
     reached(number)
     if type(value) is not str:
         return value.startswith(text)
-    return value.startswith((text, NPU + text[len(CUDA) :]))
+    return value.startswith((text, npu_text(text)))
 
 
 def within(number: int, text: str, value: Any) -> bool:
-    """Return ``text in value``, where ``text`` is a CUDA device; true for an NPU in a text, list, tuple or set, too."""
+    """Return ``text in value``, where ``text`` is a CUDA device; true for an NPU in a text, list, tuple or set, too.
+
+    Texts are names of devices, ``npu:1``, and types of tensors, ``torch.npu.FloatTensor``.
+    """
     reached(number)
     if text in value:
         return True
-    npu = NPU + text[len(CUDA) :]
+    npu = npu_text(text)
     if type(value) is str:
+        if value.startswith(f"{_NPU_TENSORS}."):
+            return npu == NPU or value.startswith(npu)
         return value == npu or (npu in ("npu", "npu:") and value.startswith("npu:") and value[4:].isdecimal())
     return isinstance(value, (list, tuple, set, frozenset)) and npu in value
 

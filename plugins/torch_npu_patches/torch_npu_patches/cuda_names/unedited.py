@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Optional
 
 from torch_npu_patches.cuda_names import scope
 from torch_npu_patches.cuda_names.lines import found
-from torch_npu_patches.transfer_to_npu.devices import CUDA, npu_name
+from torch_npu_patches.transfer_to_npu.devices import CUDA, npu_name, npu_tensor_type
 
 __all__ = ["Comparison", "comparisons", "start"]
 
@@ -155,4 +155,4 @@ def _line_of(instruction: Any, line: int) -> int:
 def _is_cuda(constant: object) -> bool:
     if isinstance(constant, (tuple, frozenset)):
         return any(map(_is_cuda, constant))
-    return isinstance(constant, str) and (npu_name(constant) is not None or constant == f"{CUDA}:")
+    return isinstance(constant, str) and bool(npu_name(constant) or npu_tensor_type(constant) or constant == f"{CUDA}:")
