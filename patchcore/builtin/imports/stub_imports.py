@@ -11,6 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Optional
 
+from patchcore.builtin.imports.askers import askers
 from patchcore.builtin.imports.changes import StubImport
 from patchcore.builtin.imports.providers import Ledger, ProviderLoader, refuse_parent_that_cannot_have
 from patchcore.builtin.imports.stubs import StubModule, StubOrigin
@@ -19,6 +20,7 @@ from patchcore.engine import references
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.context import WriteContext, Writer
 from patchcore.engine.importing import AskOthers
+from patchcore.logs import logger
 from patchcore.objects.modules import ABSENT, StubSpec, find_module, found_spec, loaded_modules, namespace_of
 from patchcore.report import APPLIED, SKIPPED
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from patchcore.engine.engine import Engine
 
 __all__ = ["DummyWriter", "StubWriter"]
+
+#: How many modules a warning names.
+_SHOWN = 3
 
 
 class StubWriter(Writer):
@@ -42,14 +47,19 @@ class StubWriter(Writer):
             return
         refuse_parent_that_cannot_have(name)
         provider = self._provider(application, state)
+        late = _who_goes_on_without(name)
         with self._engine.journal.lock:
             if not application.in_force or state.control is not None:
                 return
             state.control = provider
             state.status, state.reason = APPLIED, ""
+            warned = any(other.late for other in application.states)
+            state.late = late
             if name in sys.modules and sys.modules[name] is None:  # other code has blocked the import
                 provider.ledger.enter(name, ABSENT, None)
             self._engine.watch.provide(name, provider)
+        if late and not warned:  # once for a module and the packages around it
+            logger().warning("patch %s: %s", application, late)
 
     def _provider(self, application: Application, state: ChangeState) -> _Provider:
         return _StubProvider(self._engine, application, state)
@@ -163,6 +173,19 @@ class _StubProvider(_Provider):
 
     def _left(self) -> str:
         return f"still a stub of {self._name}, which raises StubError when it is used"
+
+
+def _who_goes_on_without(name: str) -> str:
+    """Return which modules were imported before ``name`` could be, and import it themselves; empty for none."""
+    found = askers(name)
+    if not found:
+        return ""
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    verb = "was" if len(found) == 1 else "were"
+    return (
+        f"{', '.join(found[:_SHOWN])}{more} {verb} imported before, and asked for {name}: it was missing then. "
+        "Apply the patch before that import"
+    )
 
 
 def _not_found(name: str) -> ModuleNotFoundError:

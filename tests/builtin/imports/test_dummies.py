@@ -81,3 +81,58 @@ def test_a_name_that_holds_a_dummy_after_the_revert_is_noted(make_package: Any) 
 
     assert "user:turbine: still the empty module turbine" in " ".join(patcher.revert().notes)
     assert user.turbine.__name__ == "turbine"
+
+
+class TestTooLate:
+    """A module that was imported before the dummy was there, and asked for it, goes on without it."""
+
+    LIBRARY = """
+        try:
+            from turbine.torch import Linear
+            HAVE = True
+        except ImportError:
+            HAVE = False
+    """
+
+    @pytest.mark.parametrize(
+        "change", [pc.DummyImport("turbine.torch"), pc.StubImport("turbine")], ids=["dummy", "stub"]
+    )
+    def test_the_module_is_named(
+        self, make_package: Any, change: pc.DummyImport, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        make_package({"early": self.LIBRARY, "other": "def later():\n    import turbine.torch"})
+        import early
+        import other  # noqa: F401
+
+        with pc.Patcher([pc.Patch("turbine", change)], strict=True) as patcher:
+            record = patcher.report()["turbine"]
+            text = patcher.report().summary()
+        assert not early.HAVE
+        why = "early was imported before, and asked for turbine"
+        assert record.status == "applied"
+        assert why in record.changes[0].missed
+        assert text == "1 applied; not patched on import: turbine"
+        assert [why in message for message in caplog.messages].count(True) == 1
+
+    def test_a_module_that_comes_later_gets_the_dummy_and_is_not(self, make_package: Any) -> None:
+        make_package({"early": self.LIBRARY})
+        with pc.Patcher([dummy("turbine.torch", Linear=int)], strict=True) as patcher:
+            import early
+
+            assert early.HAVE
+            assert not patcher.report()["turbine"].missed
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "def later():\n    from turbine.torch import Linear",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from turbine.torch import Linear",
+            "import turbines",
+            "'''\nimport turbine.torch\n'''",
+        ],
+    )
+    def test_imports_that_did_not_run_do_not_count(self, make_package: Any, source: str) -> None:
+        make_package({"early": source, "turbines": ""})
+        importlib.import_module("early")
+        with pc.Patcher([dummy("turbine.torch")], strict=True) as patcher:
+            assert not patcher.report()["turbine"].missed
