@@ -163,6 +163,17 @@ def test_an_import_under_another_name_follows(installed: None, monkeypatch: pyte
     assert training.rotate(1) == training.rope(1) == "fused(rope(1))"
 
 
+def test_megatron_before_mindspeed_is_named(
+    installed: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert not importlib.import_module("small_megatron.config").HAVE_ENGINE
+    with caplog.at_level(logging.WARNING, "patchcore"):
+        adapt(monkeypatch)
+    (message,) = {text for text in caplog.messages if text.startswith("patch mindspeed.requirements_basic: ")}
+    assert "small_megatron.config was imported before, and asked for fast_engine" in message
+    assert feature_patches()[0].report()["mindspeed.requirements_basic"].missed
+
+
 class TestOwners:
     def test_each_place_has_its_feature(self, installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
         adapt(monkeypatch, "--fused-rope", "--ring")
