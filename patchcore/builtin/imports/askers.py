@@ -67,7 +67,7 @@ def _imported(source: bytes) -> set[str]:
         tree = parse_source(source)
     except (SyntaxError, ValueError, RecursionError):
         return set()
-    names = set()
+    names: set[str] = set()
     for statement in _statements(tree.body):
         if isinstance(statement, ast.Import):
             names.update(alias.name for alias in statement.names)
