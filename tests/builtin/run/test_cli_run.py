@@ -119,6 +119,12 @@ class TestOrder:
             main(["run", "--plugin", "halts", "--halt", "3", "--rebate", "2", "sell.py"])
         assert "unrecognized arguments: --rebate" in capsys.readouterr().err
 
+    def test_a_wrong_value_of_an_option_that_exists_is_no_question_of_plugins(self, halts: None, capsys) -> None:
+        with pytest.raises(SystemExit) as stopped:
+            main(["run", "--plugin", "halts", "--halt=soon", "sell.py"])
+        assert stopped.value.code == 2
+        assert "error: argument --halt: invalid int value: 'soon'\n" in capsys.readouterr().err
+
     def test_help_has_the_options_of_modules(self, halts: None, capsys) -> None:
         with pytest.raises(SystemExit):
             main(["run", "-p", "deals", "--rebate", "2", "--help"])
