@@ -75,13 +75,16 @@ class _Item(NamedTuple):
     stage: int
 
 
-def declare(entries: Iterable[Entry], registrations: Registrations, taken: Iterable[str] = ()) -> Declared:
+def declare(
+    entries: Iterable[Entry], registrations: Registrations, taken: Iterable[str] = (), dummies: Iterable[str] = ()
+) -> Declared:
     """Return patches that do what MindSpeed's ``apply_patches`` would do with ``entries``.
 
     Args:
         entries: with news, in MindSpeed's order.
         registrations: which feature has registered each function.
         taken: names of patches that are in use.
+        dummies: the top-level packages that patches in force have made.
 
     Raises:
         ModuleNotFoundError: the module of a target is missing; the message names the feature.
@@ -99,18 +102,19 @@ def declare(entries: Iterable[Entry], registrations: Registrations, taken: Itera
         key = entry.text if place.slot is None else place.slot.identity
         earlier = by_place.setdefault(key, [])
         found = [registrations.find(entry.patch, function) for function in entry.functions]
-        made = [registration for registration in found if registration is not None]
-        replaces = next((each for each in made if not each.wraps), None)
+        known = [registration for registration in found if registration is not None]
+        replaces = next((each for each in known if not each.wraps), None)
         covers = replaces is not None and bool(earlier)
         if covers:
             assert replaces is not None
             spellings += (_spelled(entry, replaces, other, registrations) for other in earlier)
-        inverted = replaces is not None and any(order[each.owner] < order[replaces.owner] for each in made)
-        items += _changes(entry, place, made, _LAST if covers else _LATE if inverted else _FIRST)
+        inverted = replaces is not None and any(order[each.owner] < order[replaces.owner] for each in known)
+        items += _changes(entry, place, known, _LAST if covers else _LATE if inverted else _FIRST)
         if not place.exists and place.target.path and not entry.patch.create_dummy:
             added.append(entry.text)
         earlier.append(entry)
-    return Declared(_patches(items, order, taken), places, spellings, added)
+    made = {place.module.partition(".")[0] for place in places.values() if place.module is not None}
+    return Declared(_patches(items, order, taken, {*dummies, *made}), places, spellings, added)
 
 
 def _located(entry: Entry, registrations: Registrations) -> Place:
@@ -175,7 +179,9 @@ def _spelled(entry: Entry, replaces: Registration, other: Entry, registrations: 
     )
 
 
-def _patches(items: Sequence[_Item], order: Mapping[Owner, int], taken: Iterable[str]) -> list[Candidate]:
+def _patches(
+    items: Sequence[_Item], order: Mapping[Owner, int], taken: Iterable[str], dummies: Container[str]
+) -> list[Candidate]:
     """Return the patches of each stage, in the order of their owners."""
     version = version_of("mindspeed") or version_of("mindspeed-compat")
     distribution = "mindspeed" if version_of("mindspeed") else "mindspeed-compat"
@@ -192,7 +198,7 @@ def _patches(items: Sequence[_Item], order: Mapping[Owner, int], taken: Iterable
             names.add(name)
             patch = Patch(
                 name,
-                list(dict.fromkeys(item.change for item in own)),
+                list(dict.fromkeys([*_dummies_of(own, dummies), *(item.change for item in own)])),
                 summary=f"feature {owner}",
                 required=True,
                 signatures="any",
@@ -200,6 +206,13 @@ def _patches(items: Sequence[_Item], order: Mapping[Owner, int], taken: Iterable
             )
             found.append(Candidate(patch, Provenance("mindspeed", distribution, version, owner.where, owner.file)))
     return found
+
+
+def _dummies_of(items: Iterable[_Item], dummies: Container[str]) -> Iterator[DummyImport]:
+    """Yield the dummy of each module that ``items`` change and that no library has: the patch needs no library then."""
+    for item in items:
+        if item.change.target.root in dummies and item.change.target.path:
+            yield DummyImport(item.change.target.module)
 
 
 def _rank(item: _Item) -> tuple[int, int]:

@@ -6,8 +6,8 @@ import importlib
 import sys
 from typing import Any, NamedTuple, Optional
 
-from patchcore import Target, TargetError
-from patchcore.plugin import ABSENT, Slot, find_slot, namespace_of, qualified_name
+from patchcore import Target, TargetError, TargetNotFound
+from patchcore.plugin import ABSENT, Slot, describe_error, find_slot, namespace_of, qualified_name
 
 __all__ = ["Place", "locate"]
 
@@ -20,12 +20,14 @@ class Place(NamedTuple):
         module: the module that must be made first, because it does not exist; ``None`` if it does.
         slot: the place, if its owner exists.
         exists: whether something is there.
+        problem: why there can be no such place, if its owner does not exist; empty otherwise.
     """
 
     target: Target
     module: Optional[str]
     slot: Optional[Slot]
     exists: bool
+    problem: str = ""
 
     @property
     def is_in_module(self) -> bool:
@@ -92,9 +94,11 @@ def locate(text: str, *, create_dummy: bool) -> Place:
             raise ModuleNotFoundError(f"{gone}, for the target {text}", name=gone.name if gone else None) from gone
         made = ".".join(owners)
         return Place(Target(made, tuple(steps[len(owners) :])), made, None, False)
+    if len(path) > 2 and hasattr(getattr(inside, path[0], None), path[-1]):
+        path = (path[0], path[-1])  # MindSpeed looks in the first class: it names one twice
     target = Target(module, path)
     try:
         slot = find_slot(target, sys.modules[module], may_be_absent=True)
-    except TargetError:  # the patch will fail with it, in the name of its feature
-        return Place(target, None, None, True)
+    except (TargetError, TargetNotFound) as error:  # the patch will fail with it, in the name of its feature
+        return Place(target, None, None, True, describe_error(error))
     return Place(target, None, slot, slot.lookup() is not ABSENT or slot.is_promised)

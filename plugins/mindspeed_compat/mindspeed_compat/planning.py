@@ -102,8 +102,11 @@ def _leave_out_missing(takeover: Takeover, table: dict[str, Any], plan: FeatureP
             plan.missing.append((entry.text, owners, reason))
             del table[entry.text]
             continue
+        problem = place.problem
         if not place.exists and not place.is_in_module and not entry.patch.create_dummy:
-            plan.missing.append((entry.text, owners, f"{place.target.path[-2]} has no {place.target.path[-1]}"))
+            problem = f"{place.target.path[-2]} has no {place.target.path[-1]}"
+        if problem:
+            plan.missing.append((entry.text, owners, problem))
             del table[entry.text]
 
 

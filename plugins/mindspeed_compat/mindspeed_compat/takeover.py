@@ -32,7 +32,7 @@ class Takeover:
         #: Findings on which MindSpeed is silent: targets with two spellings, replacements that are overruled.
         self.remarks: list[str] = []
         self._in_force: dict[int, tuple[Any, list[Any]]] = {}  # by id of an entry: the entry, and its functions
-        self._applying = False
+        self._dummies: set[str] = set()  # top-level packages that patches in force have made
         changes = [
             Wrap(f"{_CLASS}.register_patch", self._register),
             Wrap(f"{_CLASS}.apply_patches", self._apply),
@@ -77,7 +77,7 @@ class Takeover:
     def declare(self, entries: list[Entry]) -> Declared:
         """Return patches for entries, under names that no patch in force has; see :func:`.declared.declare`."""
         taken = [record.name for patcher in self.patchers for record in patcher.records()]
-        return declare(entries, self.registrations, taken)
+        return declare(entries, self.registrations, taken, self._dummies)
 
     def _register(
         self,
@@ -135,6 +135,8 @@ class Takeover:
             patcher.revert()
             raise
         self.patchers.append(patcher)
+        made = (place.module for place in declared.places.values() if place.module is not None)
+        self._dummies.update(name.partition(".")[0] for name in made)
         _update_table(entries, declared, originals)
         self._in_force.update((id(entry.patch), (entry.patch, entry.functions)) for entry in entries)
 
@@ -150,6 +152,7 @@ class Takeover:
         while self.patchers:
             self.patchers.pop().revert()
         self._in_force.clear()
+        self._dummies.clear()
         self.registrations.clear()
         self.remarks.clear()
 

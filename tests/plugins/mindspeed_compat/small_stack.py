@@ -267,6 +267,19 @@ class Spelling(MindSpeedFeature):
         pm.register_patch("small_megatron.training.Base.reset", functions.reset)
 
 
+class Engine(MindSpeedFeature):
+    """Adds to a dummy of another feature, when Megatron is imported already, and wraps what that has."""
+
+    def __init__(self):
+        super().__init__("engine")
+
+    def register_patches(self, pm, args):
+        from mindspeed import functions
+        pm.register_patch("fast_engine.common.recipe.Format", functions.Norm)
+        pm.register_patch("fast_engine.pytorch.Linear", functions.Norm, create_dummy=True)
+        pm.register_patch("fast_engine.pytorch.LayerNorm", functions.norm_wrapper)
+
+
 class Module(MindSpeedFeature):
     """Replaces a function by a name of its module that another package has, and another feature wraps it."""
 
@@ -276,6 +289,7 @@ class Module(MindSpeedFeature):
     def register_patches(self, pm, args):
         from mindspeed import functions
         pm.register_patch("small_megatron.training.blocks.rope", functions.ring_rope)
+        pm.register_patch("small_megatron.config.Config.Config.kind", functions.kind_wrapper)
 
 
 class Later(MindSpeedFeature):
@@ -294,7 +308,7 @@ class Later(MindSpeedFeature):
 from mindspeed.features_manager.features_manager import MindSpeedFeaturesManager
 
 MindSpeedFeaturesManager.FEATURES_LIST[:] = [
-    Requirements(), Basic(), Rope(), Ring(), Rival(), Forced(), Spelling(), Module(), Later()
+    Requirements(), Basic(), Rope(), Ring(), Rival(), Forced(), Spelling(), Module(), Engine(), Later()
 ]
 '''
 
@@ -320,6 +334,14 @@ def init_subclass(cls, **kwargs):
 
 def kind(self):
     return "npu"
+
+
+def norm_wrapper(fn):
+    return type("Wrapped", (fn,), {})
+
+
+def kind_wrapper(fn):
+    return lambda self: f"wrapped {fn(self)}"
 
 
 def parse_decorator(fn):

@@ -131,6 +131,16 @@ class TestWhatAProgramSees:
         adapt(monkeypatch, "--fused-rope", "--module")
         layers = importlib.import_module("small_megatron.layers")
         assert layers.rope(1) == "ring_rope(1)"
+        assert importlib.import_module("small_megatron.config").Config().kind() == "wrapped npu"  # named twice
+
+    def test_is_the_same_where_a_feature_adds_to_a_dummy_of_another(
+        self, either: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        adapt(monkeypatch, "--engine")
+        functions = importlib.import_module("mindspeed.functions")
+        assert importlib.import_module("fast_engine.common.recipe").Format is functions.Norm
+        assert importlib.import_module("fast_engine.pytorch").Linear is functions.Norm
+        assert importlib.import_module("fast_engine.pytorch").LayerNorm.__name__ == "Wrapped"
 
     def test_is_the_same_after_another_choice(self, either: str, monkeypatch: pytest.MonkeyPatch) -> None:
         adaptor = adapt(monkeypatch, "--fused-rope")
