@@ -1,7 +1,7 @@
 """Finds the expressions that compare something with the text of a CUDA device, and edits them.
 
 Edited are ``==`` and ``!=`` with ``"cuda"``, ``"cuda:0"``, the type of a tensor (``"torch.cuda.FloatTensor"``) or an
-f-string that begins so; ``in`` and ``not in``; ``startswith``; the patterns of ``match``; tables whose keys are names of
+f-string that begins so; ``in`` and ``not in``; ``startswith``; patterns of ``match``; tables whose keys are names of
 devices; ``x.type`` or ``str(x)`` with a name that the module gives such a text to, ``KIND = "cuda"``; and
 ``x.device.type`` or ``str(x.device)`` with anything that is no constant, ``self.device.type`` for example. A function
 that names NPUs itself has a branch of its own for them, and is left alone.
