@@ -29,14 +29,22 @@ import ast, sys
 import pytest
 import patchcore as pc
 
+class Pears(ast.NodeTransformer):
+    def __init__(self, source):
+        self.source, self.lines = source, set()
+
+    def visit_Constant(self, node):
+        if node.value != "apple":
+            return node
+        self.lines.add(node.lineno)
+        call = ast.Call(self.source.reference("os.path:basename"), [ast.Constant("fruits/pear")], [])
+        return ast.fix_missing_locations(ast.copy_location(call, node))
+
 def edit(tree, source):
     assert source.name == "test_shop"
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value == "apple"]
-    for node in found:
-        call = ast.Call(source.reference("os.path:basename"), [ast.Constant("fruits/pear")], [])
-        node.__class__, node.__dict__ = ast.Call, {**ast.copy_location(call, node).__dict__}
-        ast.fix_missing_locations(node)
-    return {node.lineno for node in found}
+    pears = Pears(source)
+    pears.visit(tree)
+    return pears.lines
 
 def concerns(name, file):
     return name.startswith("test_")
