@@ -6,8 +6,8 @@ the same way, with the replacement below (``Patcher(order="listed")``). Where th
 patches of their feature, which come after all first ones:
 
 - ``mindspeed.FEATURE.late`` has the wrappers of a target that a later feature replaces, and those on top of them;
-- ``mindspeed.FEATURE.last`` has the changes of an entry that replaces a place which another entry has patched under
-  another spelling. MindSpeed puts it on top.
+- ``mindspeed.FEATURE.last`` has the changes of an entry whose place another entry patches, too, under another spelling.
+  MindSpeed puts them on top.
 """
 
 from __future__ import annotations
@@ -104,12 +104,12 @@ def declare(
         found = [registrations.find(entry.patch, function) for function in entry.functions]
         known = [registration for registration in found if registration is not None]
         replaces = next((each for each in known if not each.wraps), None)
-        covers = replaces is not None and bool(earlier)
-        if covers:
-            assert replaces is not None
+        if replaces is not None:
             spellings += (_spelled(entry, replaces, other, registrations) for other in earlier)
         inverted = replaces is not None and any(order[each.owner] < order[replaces.owner] for each in known)
-        items += _changes(entry, place, known, _LAST if covers else _LATE if inverted else _FIRST)
+        if len(earlier) > 1:  # the last ones of a place stack by one spelling
+            place = place._replace(target=places[earlier[-1].text].target)
+        items += _changes(entry, place, known, _LAST if earlier else _LATE if inverted else _FIRST)
         if not place.exists and place.target.path and not entry.patch.create_dummy:
             added.append(entry.text)
         earlier.append(entry)

@@ -267,6 +267,19 @@ class Spelling(MindSpeedFeature):
         pm.register_patch("small_megatron.training.Base.reset", functions.reset)
 
 
+class Spellings(MindSpeedFeature):
+    """Wraps a place by another spelling, before the next feature wraps it by the first one."""
+
+    def __init__(self, name, wrapper, target):
+        super().__init__(name)
+        self.wrapper = wrapper
+        self.target = target
+
+    def register_patches(self, pm, args):
+        from mindspeed import functions
+        pm.register_patch(self.target, getattr(functions, self.wrapper))
+
+
 class Engine(MindSpeedFeature):
     """Adds to a dummy of another feature, when Megatron is imported already, and wraps what that has."""
 
@@ -308,7 +321,12 @@ class Later(MindSpeedFeature):
 from mindspeed.features_manager.features_manager import MindSpeedFeaturesManager
 
 MindSpeedFeaturesManager.FEATURES_LIST[:] = [
-    Requirements(), Basic(), Rope(), Ring(), Rival(), Forced(), Spelling(), Module(), Engine(), Later()
+    Requirements(), Basic(), Rope(), Ring(), Rival(), Forced(), Spelling(), Module(), Engine(), Later(),
+    Spellings("spelt-first", "first_wrapper", "small_megatron.config.Config.kind"),
+    Spellings("spelt-second", "second_wrapper", "small_megatron.training.Config.kind"),
+    Spellings("spelt-third", "third_wrapper", "small_megatron.config.Config.kind"),
+    Spellings("spelt-fourth", "fourth_wrapper", "small_megatron.layers.Config.kind"),
+
 ]
 '''
 
@@ -338,6 +356,22 @@ def kind(self):
 
 def norm_wrapper(fn):
     return type("Wrapped", (fn,), {})
+
+
+def first_wrapper(fn):
+    return lambda self: f"first({fn(self)})"
+
+
+def second_wrapper(fn):
+    return lambda self: f"second({fn(self)})"
+
+
+def third_wrapper(fn):
+    return lambda self: f"third({fn(self)})"
+
+
+def fourth_wrapper(fn):
+    return lambda self: f"fourth({fn(self)})"
 
 
 def kind_wrapper(fn):
@@ -451,6 +485,7 @@ class Config(Base):
     def kind(self): return "cuda"
 """,
     "small_megatron.layers": """
+from small_megatron.config import Config
 def rope(x): return f"rope({x})"
 def attend(x): return f"attend({x})"
 """,

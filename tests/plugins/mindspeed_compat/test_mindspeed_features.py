@@ -142,6 +142,13 @@ class TestWhatAProgramSees:
         assert importlib.import_module("fast_engine.pytorch").Linear is functions.Norm
         assert importlib.import_module("fast_engine.pytorch").LayerNorm.__name__ == "Wrapped"
 
+    def test_is_the_same_where_wrappers_of_one_place_have_several_spellings(
+        self, either: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        adapt(monkeypatch, "--spelt-first", "--spelt-second", "--spelt-third", "--spelt-fourth")
+        kind = importlib.import_module("small_megatron.config").Config().kind()
+        assert kind == "fourth(second(third(first(npu))))"
+
     def test_is_the_same_after_another_choice(self, either: str, monkeypatch: pytest.MonkeyPatch) -> None:
         adaptor = adapt(monkeypatch, "--fused-rope")
         training = importlib.import_module("small_megatron.training")

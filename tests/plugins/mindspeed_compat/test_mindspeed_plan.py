@@ -26,7 +26,7 @@ def section(text: str, title: str) -> list[str]:
 
 def test_the_features_that_the_arguments_switch_on(stack: Programs) -> None:
     text = plan(stack, "--fused-rope", "--train-iters", "3")
-    assert text.startswith("10 features, 3 needed with these arguments: 3 register 12 patches of 12 targets\n")
+    assert text.startswith("14 features, 3 needed with these arguments: 3 register 12 patches of 12 targets\n")
     assert section(text, "fused_rope") == [
         "wraps small_megatron.layers.rope",
         "replaces small_megatron.layers.attend",
