@@ -7,12 +7,11 @@ import weakref
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 import patchcore as pc
 from mmcv_npu import kernels, plugin
 from patchcore.plugin import Plugins
-
-torch = pytest.importorskip("torch")
 
 NEEDS_KERNELS = pc.Patch("mmcv.demo", pc.Replace("statistics:mean", min), needs="mx_driving")
 
