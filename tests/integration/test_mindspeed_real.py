@@ -52,6 +52,8 @@ PARALLEL = """
 --moe-token-dispatcher-type alltoall --use-fused-rmsnorm --use-fused-swiglu --swiglu --normalization RMSNorm
 --disable-bias-linear
 """
+#: Two ranks with pipeline parallelism, bfloat16 and the NPU's attention.
+PIPELINE = "--pipeline-model-parallel-size 2 --bf16 --use-flash-attn"
 MANAGERS = {"patchcore": ("--compat", "mindspeed"), "mindspeed": ("--disable", "*")}
 LOSS = re.compile(r"lm loss: (\S+) .* grad norm: (\S+)")
 
@@ -120,7 +122,7 @@ def test_mindspeeds_own_manager_leaves_places_and_makes_names(folder: Path) -> N
     assert len(theirs["made"]) > 50
 
 
-@pytest.mark.parametrize(("ranks", "arguments"), [(1, ""), (2, PARALLEL)])
+@pytest.mark.parametrize(("ranks", "arguments"), [(1, ""), (2, PARALLEL), (2, PIPELINE)])
 def test_losses_are_those_of_mindspeeds_own_manager(folder: Path, ranks: int, arguments: str) -> None:
     found = {
         manager: LOSS.findall(run(folder, manager, "pretrain_gpt.py", *f"{TRAINING} {arguments}".split(), ranks=ranks))
