@@ -83,7 +83,6 @@ LIBRARIES = (
             "test_get_torch_gpu_stats": "reads statistics of pools and splits, which are not emulated",
             "test_device_stats_gpu_from_torch": "reads statistics of pools and splits, which are not emulated",
             "nvidia-smi": "runs `nvidia-smi`, which is for NVIDIA's GPUs",
-            "torch.cuda.FloatTensor": "the test compares a type with `torch.cuda.FloatTensor`",
             "XPASS(strict)": "marked as failing with this release of torch, and passes here",
             "models/test_onnx.py": "onnxruntime is not installed",
             "cannot be sent to another process": "sends a tensor on the device to another process: not emulated",
