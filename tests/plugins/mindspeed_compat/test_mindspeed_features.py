@@ -15,6 +15,7 @@ from small_stack import MEGATRON, MINDSPEED
 from mindspeed_compat import feature_patches, install, is_installed
 from mindspeed_compat.registrations import RivalFeatures
 from patchcore.errors import PatchError, SettingsError
+from patchcore.plugin import patches_behind
 
 DUMMIES = ["fast_engine", "fast_flag", "fast_optim"]
 
@@ -205,6 +206,15 @@ class TestOwners:
         ]
         targets = importlib.import_module("mindspeed.patch_utils").MindSpeedPatchesManager.patches_info
         assert {target for target in targets if "." in target} <= found.keys()
+
+    def test_a_function_leads_to_the_feature_that_has_put_it_there(
+        self, installed: None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        adapt(monkeypatch, "--fused-rope", "--ring")
+        training = importlib.import_module("small_megatron.training")
+        place, features = patches_behind(training.attend)
+        assert place == "small_megatron.layers:attend"
+        assert features == ("mindspeed.ring",)
 
     def test_the_report_names_the_class_of_the_feature(self, installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
         adapt(monkeypatch)
