@@ -123,6 +123,7 @@ DOCS = REQUIREMENTS / "docs.txt"
 BROWSER = REQUIREMENTS / "browser.txt"
 LIBRARY_TESTS = REQUIREMENTS / "library-tests.txt"
 CANN = REQUIREMENTS / "cann.txt"
+TORCH_NPU_TESTS = REQUIREMENTS / "torch-npu-tests.txt"
 
 
 class OpenMMLab(NamedTuple):
@@ -773,6 +774,14 @@ def cann(session: nox.Session) -> None:
     run_pytest(session, "tests/fake_cann")
     # What patchcore's own plugins do with torch_npu, in a process that has the real one.
     session.run("python", "-m", "fake_cann", "run", "-m", "pytest", "-q", "tests/emulated", env=ONE_THREAD)
+
+
+@nox.session(name="torch-npu-tests", python="3.11")
+def torch_npu_tests(session: nox.Session) -> None:
+    """Run torch_npu's own tests on the fake CANN; write docs/torch-npu-tests.md. Resumable."""
+    install_requirements(session, TEST, TEST_TORCH, BUILD, CANN, TORCH_NPU_TESTS)
+    install_distributions(session, ROOT, Path("plugins", "fake_cann"))
+    session.run("python", "-m", "tools.library_tests", "torch_npu", *session.posargs)
 
 
 @nox.session

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -21,21 +22,25 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_sources_are_cloned_at_the_tag_once(tool: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["tag", "commit"])
+def test_sources_are_cloned_once(tool: Any, tmp_path: Path, by: str) -> None:
     origin = tmp_path / "origin"
     for name in ("tests/test_a.py", "docs/page.md"):
         (origin / name).parent.mkdir(parents=True)
         (origin / name).touch()
 
-    def git(*arguments: str) -> None:
+    def git(*arguments: str) -> str:
         author = ("-c", "user.name=n", "-c", "user.email=n@n")
-        subprocess.run(["git", "-C", str(origin), *author, *arguments], check=True, stdout=subprocess.DEVNULL)
+        command = ["git", "-C", str(origin), *author, *arguments]
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
     git("init", "--quiet")
     git("config", "uploadpack.allowFilter", "true")
+    git("config", "uploadpack.allowAnySHA1InWant", "true")  # as the hosts of repositories do
     git("add", ".")
     git("commit", "-m", "one")
     git("tag", "v1.0")
+    revision = "v1.0" if by == "tag" else git("rev-parse", "HEAD")
     (origin / "tests" / "test_later.py").touch()
     git("add", ".")
     git("commit", "-m", "two")
@@ -43,11 +48,28 @@ def test_sources_are_cloned_at_the_tag_once(tool: Any, tmp_path: Path) -> None:
     folder = tmp_path / "library-1.0"
     (tmp_path / "library-1.partial").mkdir()  # of a clone that was interrupted
     (tmp_path / "library-1.partial" / "rest").touch()
-    tool("running").get_sources(library, "1.0", folder)
+    tool("running").get_sources(library, revision, folder)
     assert [path.name for path in folder.iterdir() if path.name != ".git"] == ["tests"]
     assert tool("running").modules_of(library, folder) == ["tests/test_a.py"]
     shutil.rmtree(origin)
-    tool("running").get_sources(library, "1.0", folder)
+    tool("running").get_sources(library, revision, folder)
+
+
+def test_the_revision_is_a_tag_or_the_commit_of_the_release(
+    tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    libraries, revision_of = tool("libraries"), tool("running").revision_of
+    assert revision_of(libraries.LIBRARIES[0], "1.2") == "v1.2"
+    (tmp_path / "adapter").mkdir()
+    (tmp_path / "adapter" / "__init__.py").write_text("raise AssertionError('imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    library = libraries.TORCH_NPU._replace(name="adapter")
+    file = tmp_path / "adapter" / "version.py"
+    file.write_text("__version__ = '1.2'\ngit_version = 'c0ffee'\n")
+    assert revision_of(library, "1.2") == "c0ffee"
+    file.write_text("__version__ = '1.2'")
+    with pytest.raises(RuntimeError, match=r"adapter 1.2 does not have the commit .* use --sources"):
+        revision_of(library, "1.2")
 
 
 TESTS = """
@@ -64,6 +86,7 @@ def test_process():
     class ProcessRaisedException(Exception): pass
     raise ProcessRaisedException("\\n\\nProcess 0 ended:\\nRuntimeError: why")
 def test_address(): assert not "<object at 0x7f00 in /tmp/some/where/file.py>"
+def test_refused(): raise RuntimeError("one\\n[E] aclnnOne or aclnnOneGetWorkspaceSize not in lib")
 """
 
 
@@ -87,6 +110,7 @@ class TestRunning:
         running = tool("running")
         monkeypatch.setattr(running, "OPTIONS", ("-q",))
         run = running.run_modules
+        library = library._replace(refusals=(" not in lib",))
         found = run(library, tmp_path, ["tests/test_one.py", "tests/test_two.py"], "cpu", tmp_path / "log")
         one = found["tests/test_one.py"]
         assert {name: outcome.result for name, outcome in one.items()} == {
@@ -95,9 +119,11 @@ class TestRunning:
             "test_skipped[1]": "skipped",
             "test_address": "failed",
             "test_process": "failed",
+            "test_refused": "refused",
         }
         assert one["test_process"].why == "RuntimeError: why"
         assert one["test_skipped[1]"].why == "no GPU"
+        assert one["test_refused"].why == "aclnnOne or aclnnOneGetWorkspaceSize not in lib"
         assert "0x " in one["test_address"].why
         assert "/tmp" not in one["test_address"].why
         assert [outcome.result for outcome in found["tests/test_two.py"].values()] == ["failed"]
@@ -184,7 +210,7 @@ class TestResults:
         monkeypatch.setattr(tool("running"), "run_modules", run_modules)
         main = tool("__main__")
         main.run_all(library, version, Path(), ["test_a.py", "test_b.py"], "npu", again=again)
-        main.collect(library, version)
+        main.collect(library, version, Path())
         return ran
 
     def test_modules_in_the_table_are_not_run_and_kept(
@@ -204,6 +230,26 @@ class TestResults:
         assert self.run(tool_here, monkeypatch, library, "1.0", "_a") == ["test_a.py"]
         (row,) = tool_here("page").read(library)[1]
         assert (row.results, row.why) == ({"cpu": "skipped", "npu": "passed"}, "")
+
+    def test_of_what_does_not_pass_disabled_tests_are_apart(
+        self, tool_here: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        library = tool_here("libraries").TORCH_NPU._replace(root=".", disabled="disabled.json")
+        names = ("test_a (a.test_a.C)", "test_b (__main__.C)", "test_c (b.C)", "test_e (a.test_a.C)")
+        (tmp_path / "disabled.json").write_text(json.dumps({name: ["", [""]] for name in names}))
+        outcomes = {"a": "failed", "b": "refused", "c": "failed", "d": "failed", "e": "passed", "f": "passed"}
+
+        def run_modules(library: Any, sources: Path, modules: list[str], *others: Any) -> Any:
+            make = tool_here("running").Outcome
+            return {module: {f"C.test_{n}": make(result, "") for n, result in outcomes.items()} for module in modules}
+
+        monkeypatch.setattr(tool_here("running"), "run_modules", run_modules)
+        main = tool_here("__main__")
+        main.run_all(library, "1.0", tmp_path, ["a/test_a.py"], "cann", again=None)
+        main.collect(library, "1.0", tmp_path)
+        rows = tool_here("page").read(library)[1]
+        assert [row.results["cann"] for row in rows] == ["disabled", "disabled", "failed", "failed", "passed", "passed"]
+        assert [bool(row.why) for row in rows][-2:] == [True, False]
 
     def test_another_release_starts_anew(self, tool_here: Any, library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         assert self.run(tool_here, monkeypatch, library, "2.0", None) == ["test_a.py", "test_b.py"]
@@ -228,6 +274,10 @@ class TestPage:
 
     def test_the_page_is_made_of_the_results(self, tool: Any) -> None:
         page = tool("page")
+        assert page.PAGE.read_text(encoding="utf-8") == page.rendered()
+
+    def test_that_of_torch_npu_is_made_of_its_results(self, tool: Any) -> None:
+        page = tool("adapter_page")
         assert page.PAGE.read_text(encoding="utf-8") == page.rendered()
 
     def test_no_test_fails_without_a_reason(self, tool: Any) -> None:

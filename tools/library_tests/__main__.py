@@ -1,15 +1,17 @@
-"""Runs the tests of accelerate and Lightning on the CPU and on the emulated NPU, and compares test by test.
+"""Runs the tests of accelerate and Lightning on the CPU and on the emulated NPU, and those of torch_npu on a fake CANN.
 
 python -m tools.library_tests                        # modules that have no result yet; writes docs/library-tests.md
 python -m tools.library_tests accelerate             # of one library
 python -m tools.library_tests accelerate --again hooks  # modules with hooks in their name, once more
 python -m tools.library_tests --mode npu             # in one way only: cpu, npu, npu-plain
+python -m tools.library_tests torch_npu              # writes docs/torch-npu-tests.md
 python -m tools.library_tests --list                 # the modules
 python -m tools.library_tests --write                # only writes the results and the page
 
-``nox -s library-tests`` makes an environment for it. The tests are cloned from the repository of the library at the tag
-of the installed release. Interrupted, it goes on with the next folder. A module has a result if it is in the table of
-that release, or was run here. Outcomes, logs and sources: .library-tests.
+``nox -s library-tests`` makes an environment for it, ``nox -s torch-npu-tests`` the one of torch_npu. The tests are
+cloned from the repository of the library, at the tag or commit of the installed release. Interrupted, it goes on with
+the next folder. A module has a result if it is in the table of that release, or was run here. Outcomes, logs and
+sources: .library-tests.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Optional
 
-from tools.library_tests import page, running
-from tools.library_tests.libraries import LIBRARIES, MODES, Library
+from tools.library_tests import adapter_page, page, running
+from tools.library_tests.libraries import LIBRARIES, MODES, TORCH_NPU, Library
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".library-tests"
+#: Why a test that passes might not do so on the real device.
+DISABLED = "disabled by the developers of the library"
 
 
 def main(arguments: Optional[list[str]] = None) -> int:
@@ -35,8 +39,9 @@ def main(arguments: Optional[list[str]] = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.library_tests", description=(__doc__ or "").partition("\n")[0]
     )
-    names = [library.name for library in LIBRARIES]
-    parser.add_argument("libraries", nargs="*", metavar="LIBRARY", help=f"{' or '.join(names)}; all by default")
+    names = [library.name for library in (*LIBRARIES, TORCH_NPU)]
+    everywhere = " and ".join(library.name for library in LIBRARIES)
+    parser.add_argument("libraries", nargs="*", metavar="LIBRARY", help=f"{', '.join(names)}; {everywhere} by default")
     parser.add_argument("--again", metavar="WORD", help="run modules with it in their names, once more")
     parser.add_argument("--mode", choices=MODES, action="append", help="in this way only; all by default")
     parser.add_argument("--sources", type=Path, help="a checkout of the one library that is named, instead of a clone")
@@ -46,7 +51,11 @@ def main(arguments: Optional[list[str]] = None) -> int:
     unknown = [name for name in options.libraries if name not in names]
     if unknown:
         parser.error(f"{unknown[0]} is none of {', '.join(names)}")
-    chosen = [library for library in LIBRARIES if not options.libraries or library.name in options.libraries]
+    wanted = options.libraries or [library.name for library in LIBRARIES]
+    chosen = [library for library in (*LIBRARIES, TORCH_NPU) if library.name in wanted]
+    for library in chosen:
+        if options.mode and not set(options.mode) <= set(library.modes):
+            parser.error(f"{library.name} runs as {', '.join(library.modes)}")
     if options.sources and len(chosen) != 1:
         parser.error("--sources needs the name of one library")
     try:
@@ -54,20 +63,26 @@ def main(arguments: Optional[list[str]] = None) -> int:
             version = metadata.version(library.name)
             sources = options.sources or WORK / f"{library.name}-{version}"
             if not options.write:
-                running.get_sources(library, version, sources)
+                if not sources.is_dir():
+                    try:
+                        revision = running.revision_of(library, version)
+                    except RuntimeError as error:
+                        parser.error(str(error))
+                    running.get_sources(library, revision, sources)
                 modules = running.modules_of(library, sources)
                 if options.list:
                     print("\n".join(f"{library.name} {module}" for module in modules))
                     continue
-                for mode in options.mode or MODES:
+                for mode in options.mode or library.modes:
                     run_all(library, version, sources.resolve(), modules, mode, again=options.again)
-            collect(library, version)
+            collect(library, version, sources)
     except KeyboardInterrupt:
         print("\ninterrupted: run it again to go on", file=sys.stderr)
         return 130
     if options.list:
         return 0
-    page.PAGE.write_text(page.rendered(), encoding="utf-8")
+    for written in {adapter_page if library is TORCH_NPU else page for library in chosen}:
+        written.PAGE.write_text(written.rendered(), encoding="utf-8")
     return int(any(page.faults(library) for library in chosen))
 
 
@@ -91,10 +106,11 @@ def run_all(
             else module not in done and not outcome_of(library, version, module, mode).is_file()
         )
     ]
-    folders = running.folders_of(wanted)
+    folders = [[module] for module in wanted] if library.alone else running.folders_of(wanted)
     for number, group in enumerate(folders, 1):
         started = time.monotonic()
-        folder = f"{group[0].rpartition('/')[0]}, folder {number} of {len(folders)}"
+        kind = "module" if library.alone else "folder"
+        folder = f"{group[0].rpartition('/')[0]}, {kind} {number} of {len(folders)}"
         print(f"{library.name}, {mode}: {folder}: {len(group)} module{'s' * (len(group) > 1)}", flush=True)
         log = outcome_of(library, version, group[0], mode).with_suffix(".log")
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -109,24 +125,33 @@ def run_all(
         print(f"{time.monotonic() - started:.0f} s", flush=True)
 
 
-def collect(library: Library, version: str) -> None:
+def collect(library: Library, version: str, sources: Path) -> None:
     """Write the results of a library from the outcomes of its modules; keep those of modules that were not run here."""
+    disabled = running.disabled_of(library, sources)
     found: dict[tuple[str, str], dict[str, running.Outcome]] = {}
     known, old = page.read(library)
     for row in old if known == version else ():
-        reason_of = "npu" if row.results.get("npu", "passed") != "passed" else "cpu"
+        judged = library.judged
+        reason_of = judged if row.results.get(judged, "passed") != "passed" else "cpu"
         for mode, result in row.results.items():
             if not outcome_of(library, version, row.module, mode).is_file():
                 why = row.why if mode == reason_of else ""
                 found.setdefault((row.module, row.test), {})[mode] = running.Outcome(result, why)
-    for mode in MODES:
+    for mode in library.modes:
         for path in sorted(outcome_of(library, version, "x.py", mode).parent.glob("*.json")):
             outcomes = json.loads(path.read_text(encoding="utf-8"))
             for test, outcome in outcomes["tests"].items():
-                found.setdefault((outcomes["module"], test), {})[mode] = running.Outcome(*outcome)
+                result, why = outcome
+                is_disabled = (outcomes["module"], test) in disabled or ("", test) in disabled
+                if is_disabled and result in ("passed", "failed", "refused"):
+                    result = "disabled" if result != "passed" else result
+                    why = why or DISABLED
+                found.setdefault((outcomes["module"], test), {})[mode] = running.Outcome(result, why)
     rows = []
     for (module, test), by_mode in sorted(found.items()):
-        shown = next((by_mode[mode] for mode in ("npu", "cpu") if by_mode.get(mode, ("", ""))[1]), running.Outcome(""))
+        shown = next(
+            (by_mode[mode] for mode in (library.judged, "cpu") if by_mode.get(mode, ("", ""))[1]), running.Outcome("")
+        )
         rows.append(page.Row(module, test, {mode: outcome.result for mode, outcome in by_mode.items()}, shown.why))
     if rows:
         page.write_rows(library, version, rows)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["LIBRARIES", "MODES", "Library"]
+__all__ = ["LIBRARIES", "MODES", "TORCH_NPU", "Library"]
 
-#: How tests are run, by the name in results: options of ``patchcore run``, ``None`` for Python alone.
-MODES: dict[str, tuple[str, ...] | None] = {
-    "cpu": None,
-    "npu": ("--emulate-npu",),
+_RUN = ("-m", "patchcore", "run", "--emulate-npu")
+
+#: How tests are run, by the name in results: arguments of Python in front of ``-m pytest``.
+MODES: dict[str, tuple[str, ...]] = {
+    "cpu": (),
+    "npu": _RUN,
     "npu-plain": (
-        "--emulate-npu",
+        *_RUN,
         "--disable",
         ",".join(
             f"torch.transfer_to_npu.{name}" for name in ("names", "library_names", "npu_branches", "equal_devices")
         ),
     ),
+    "cann": ("-m", "fake_cann", "run"),
 }
 
 
@@ -34,6 +37,11 @@ class Library(NamedTuple):
         of_folders: variables for the tests of a folder, by folder.
         reasons: why tests fail on the emulated NPU though the patches are right, by a part of the name of the test or
             of its error.
+        modes: those of :data:`MODES` in which its tests are run.
+        refusals: parts of the error with which a test ends that calls something which is not emulated.
+        disabled: file of the tests that its developers have disabled on the real device, from its root, in JSON by
+            ``test (module.Class)``; empty for none.
+        alone: whether each module has a process of its own; else those of a folder share one. As its developers do it.
     """
 
     name: str
@@ -45,7 +53,38 @@ class Library(NamedTuple):
     environment: dict[str, str]
     of_folders: dict[str, dict[str, str]]
     reasons: dict[str, str]
+    modes: tuple[str, ...] = ("cpu", "npu", "npu-plain")
+    refusals: tuple[str, ...] = ()
+    disabled: str = ""
+    alone: bool = False
 
+    @property
+    def judged(self) -> str:
+        """The mode whose failures need a reason."""
+        return "npu" if "npu" in self.modes else self.modes[-1]
+
+
+#: The tests of torch_npu are those of its adapter on the fake CANN, in an environment of their own.
+TORCH_NPU = Library(
+    name="torch_npu",
+    url="https://github.com/Ascend/pytorch",
+    tag="",  # the commit of the wheel
+    needed=("test",),
+    root="test",
+    folders=("nn", "custom_ops", "npu", "contrib", "optim", "autograd", "trans_contiguous"),
+    environment={"FAKE_CANN_DEVICES": "2"},
+    of_folders={},
+    reasons={
+        "failed on setup with": "a function that its module calls itself: no test of pytest's",
+        "not supported by the current soc version": "needs another chip (`--soc`)",
+        "No module named": "needs a library that is not installed",
+        "test_roll_shape_format_uint8": "compares times",
+    },
+    modes=("cann",),
+    refusals=("NotEmulated", " not in lib", "the fake CANN has no", "please upgrade CANN"),
+    disabled="unsupported_test_cases/.pytorch-disabled-tests.json",
+    alone=True,
+)
 
 LIBRARIES = (
     Library(

@@ -8,17 +8,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.library_tests.libraries import LIBRARIES, MODES, Library
+from tools.library_tests.libraries import LIBRARIES, Library
 
-__all__ = ["PAGE", "RESULTS", "Row", "faults", "read", "rendered", "write_rows"]
+__all__ = ["PAGE", "RESULTS", "Row", "failing", "faults", "read", "reason", "rendered", "table", "write_rows"]
 
 RESULTS = Path(__file__).with_name("results")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "library-tests.md"
 
 #: The results of tests, in the order of the page.
 _RESULTS = ("passed", "skipped", "failed", "late")
-
-_FIELDS = ("module", "test", *MODES, "why")
 
 _HEAD = """# Tests of libraries on the emulated NPU
 
@@ -66,9 +64,9 @@ def write_rows(library: Library, version: str, rows: Iterable[Row]) -> None:
     with path_of(library).open("w", encoding="utf-8", newline="") as file:
         file.write(f"# {library.name} {version}\n")
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(_FIELDS)
+        writer.writerow(("module", "test", *library.modes, "why"))
         for row in rows:
-            writer.writerow([row.module, row.test, *(row.results.get(mode, "") for mode in MODES), row.why])
+            writer.writerow([row.module, row.test, *(row.results.get(mode, "") for mode in library.modes), row.why])
 
 
 def read(library: Library) -> tuple[str, list[Row]]:
@@ -79,15 +77,15 @@ def read(library: Library) -> tuple[str, list[Row]]:
     with path.open(encoding="utf-8", newline="") as file:
         version = file.readline().split()[-1]
         rows = [
-            Row(line["module"], line["test"], {mode: line[mode] for mode in MODES if line[mode]}, line["why"])
+            Row(line["module"], line["test"], {mode: line[mode] for mode in library.modes if line[mode]}, line["why"])
             for line in csv.DictReader(file)
         ]
     return version, rows
 
 
-def failing(rows: Iterable[Row]) -> Iterator[Row]:
+def failing(library: Library, rows: Iterable[Row]) -> Iterator[Row]:
     """Yield the tests that fail on the emulated NPU, and do not on the CPU."""
-    return (row for row in rows if row.results.get("npu") == "failed" != row.results.get("cpu"))
+    return (row for row in rows if row.results.get(library.judged) == "failed" != row.results.get("cpu"))
 
 
 def reason(library: Library, row: Row) -> str:
@@ -98,7 +96,7 @@ def reason(library: Library, row: Row) -> str:
 
 def faults(library: Library) -> list[Row]:
     """Return the tests that fail on the emulated NPU alone, for no reason that is known."""
-    return [row for row in failing(read(library)[1]) if not reason(library, row)]
+    return [row for row in failing(library, read(library)[1]) if not reason(library, row)]
 
 
 def rendered() -> str:
@@ -108,22 +106,22 @@ def rendered() -> str:
         version, rows = read(library)
         if not rows:
             continue
-        parts.append(f"\n## {library.name} {version}\n\n{_table(_totals(rows))}")
+        parts.append(f"\n## {library.name} {version}\n\n{table(_totals(library, rows))}")
         lines = [
             (f"`{row.module}::{row.test}`", row.results.get("cpu", ""), reason(library, row) or f"fails: {row.why}")
-            for row in failing(rows)
+            for row in failing(library, rows)
         ]
         if lines:
             parts.append("\nOn the emulated NPU, and not on the CPU, fail:\n\n")
-            parts.append(_table([("test", "on the CPU", "why"), *lines]))
-        parts.append(f"\n### The modules of {library.name}'s tests\n\n{_table(_modules(rows))}")
+            parts.append(table([("test", "on the CPU", "why"), *lines]))
+        parts.append(f"\n### The modules of {library.name}'s tests\n\n{table(_modules(library, rows))}")
     return "".join(parts)
 
 
-def _totals(rows: list[Row]) -> list[tuple[str, ...]]:
+def _totals(library: Library, rows: list[Row]) -> list[tuple[str, ...]]:
     found = [("", *_RESULTS)]
     titles = ("CPU, no patches", "emulated NPU", "emulated NPU, without the patches for names")
-    for mode, title in zip(MODES, titles):
+    for mode, title in zip(library.modes, titles):
         counts = Counter(row.results.get(mode) for row in rows)
         if counts["passed"]:
             modules = len({row.module for row in rows if mode in row.results})
@@ -131,8 +129,8 @@ def _totals(rows: list[Row]) -> list[tuple[str, ...]]:
     return found
 
 
-def _modules(rows: list[Row]) -> list[tuple[str, ...]]:
-    modes = [mode for mode in MODES if any(mode in row.results for row in rows)]
+def _modules(library: Library, rows: list[Row]) -> list[tuple[str, ...]]:
+    modes = [mode for mode in library.modes if any(mode in row.results for row in rows)]
     found = [("module", *(f"{mode}: {' / '.join(_RESULTS)}" for mode in modes))]
     for module in sorted({row.module for row in rows}):
         inside = [row for row in rows if row.module == module]
@@ -144,7 +142,8 @@ def _modules(rows: list[Row]) -> list[tuple[str, ...]]:
     return found
 
 
-def _table(lines: list[tuple[str, ...]]) -> str:
+def table(lines: list[tuple[str, ...]]) -> str:
+    """Return a table in Markdown; the first line is its header."""
     header, *others = lines
     marked = [header, ("---",) * len(header), *others]
     return "".join(f"| {' | '.join(cell.replace('|', ' ') for cell in line)} |\n" for line in marked)

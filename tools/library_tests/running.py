@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import json
 import os
 import re
 import shutil
@@ -17,7 +19,7 @@ from xml.etree import ElementTree
 
 from tools.library_tests.libraries import MODES, Library
 
-__all__ = ["Outcome", "folders_of", "get_sources", "modules_of", "run_modules"]
+__all__ = ["Outcome", "disabled_of", "folders_of", "get_sources", "modules_of", "revision_of", "run_modules"]
 
 #: Of pytest. Three minutes for a test.
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-o", "addopts=", "--timeout=180", "--color=no")
@@ -36,7 +38,8 @@ class Outcome(NamedTuple):
     """The result of a test.
 
     Args:
-        result: passed, failed, skipped, or late, if it took longer than a test may.
+        result: passed, failed, skipped, late, if it took longer than a test may, refused, if it calls something that is
+            not emulated, or disabled, if it failed and the developers of the library do not run it.
         why: a line of the error, or the reason for which it was skipped.
     """
 
@@ -44,8 +47,13 @@ class Outcome(NamedTuple):
     why: str = ""
 
 
-def get_sources(library: Library, version: str, folder: Path) -> None:
-    """Clone the folders that the tests of a release need into ``folder``, unless it is there.
+def get_sources(library: Library, revision: str, folder: Path) -> None:
+    """Clone the folders that the tests need into ``folder``, unless it is there.
+
+    Args:
+        library: whose repository.
+        revision: a tag or a commit.
+        folder: is there whole or not at all.
 
     Raises:
         CalledProcessError: git failed; its message is printed.
@@ -54,19 +62,31 @@ def get_sources(library: Library, version: str, folder: Path) -> None:
         return
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)  # of a clone that was interrupted
-    clone = [
-        "git",
-        "-c",
-        "advice.detachedHead=false",
-        "clone",
-        "--quiet",
-        "--depth=1",
-        "--filter=blob:none",
-        "--sparse",
-    ]
-    subprocess.run([*clone, f"--branch={library.tag.format(version)}", library.url, str(partial)], check=True)
-    subprocess.run(["git", "-C", str(partial), "sparse-checkout", "set", *library.needed], check=True)
+    subprocess.run(["git", "init", "--quiet", str(partial)], check=True)
+    for command in (
+        ("remote", "add", "origin", library.url),
+        ("sparse-checkout", "set", *library.needed),
+        ("fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin", revision),
+        ("-c", "advice.detachedHead=false", "checkout", "--quiet", "FETCH_HEAD"),
+    ):
+        subprocess.run(["git", "-C", str(partial), *command], check=True)
     partial.rename(folder)
+
+
+def revision_of(library: Library, version: str) -> str:
+    """Return the tag or the commit of the installed release; the library is not imported.
+
+    Raises:
+        RuntimeError: the library has no tag, and its release does not have its commit.
+    """
+    if library.tag:
+        return library.tag.format(version)
+    spec = importlib.util.find_spec(library.name)
+    text = Path(spec.origin or "").with_name("version.py").read_text(encoding="utf-8") if spec else ""
+    found = re.search(r"git_version = '(\w+)'", text)
+    if found is None:
+        raise RuntimeError(f"{library.name} {version} does not have the commit it was made of: use --sources")
+    return found[1]
 
 
 def modules_of(library: Library, sources: Path) -> list[str]:
@@ -102,8 +122,7 @@ def run_modules(
     """
     junit = log.with_suffix(".xml")
     junit.unlink(missing_ok=True)
-    options = MODES[mode]
-    command = [sys.executable, *(() if options is None else ("-m", "patchcore", "run", *options)), "-m", "pytest"]
+    command = [sys.executable, *MODES[mode], "-m", "pytest"]
     command += [*modules, *OPTIONS, "--continue-on-collection-errors", f"--junit-xml={junit}"]
     programs = str(Path(sys.executable).parent)  # tests start them by name
     environment = {
@@ -117,7 +136,7 @@ def run_modules(
     with log.open("w", encoding="utf-8") as file:
         ended = _run(command, limit, junit, cwd=sources / library.root, env=environment, stdout=file)
     if junit.is_file():
-        return _read(junit, modules)
+        return _read(junit, modules, library.refusals)
     if len(modules) == 1 and not ended:
         return {modules[0]: {"(module)": Outcome("late", f"the process took more than {limit // 60} minutes")}}
     if len(modules) == 1:
@@ -153,7 +172,7 @@ def _run(command: Sequence[str], limit: float, last: Path, **options: Any) -> bo
     return True
 
 
-def _read(junit: Path, modules: Sequence[str]) -> dict[str, dict[str, Outcome]]:
+def _read(junit: Path, modules: Sequence[str], refusals: Sequence[str] = ()) -> dict[str, dict[str, Outcome]]:
     """Return the outcomes in a JUnit file, by module."""
     found: dict[str, dict[str, Outcome]] = {module: {} for module in modules}
     names = {module: f".{module.removesuffix('.py').replace('/', '.')}." for module in modules}
@@ -171,19 +190,47 @@ def _read(junit: Path, modules: Sequence[str]) -> dict[str, dict[str, Outcome]]:
                 line = _line_of(child)
                 late = line.startswith("Failed: Timeout")
                 outcome = Outcome("skipped" if child.tag == "skipped" else "late" if late else "failed", line)
+                refused = _refusal(child, refusals)
+                if refused and outcome.result == "failed":
+                    outcome = Outcome("refused", refused)
         outcomes = found[module]
         if name not in outcomes or outcomes[name].result != "failed":  # of subtests, one that failed counts
             outcomes[name] = outcome
     return {module: outcomes or {"(module)": Outcome("skipped", NONE)} for module, outcomes in found.items()}
 
 
+def disabled_of(library: Library, sources: Path) -> frozenset[tuple[str, str]]:
+    """Return module and test of those that the developers of the library have disabled on the real device.
+
+    The module is empty for a test whose module was run as the program.
+    """
+    path = sources / library.root / library.disabled
+    if not library.disabled or not path.is_file():
+        return frozenset()
+    found = set()
+    for key in json.loads(path.read_text(encoding="utf-8")):
+        test, _, place = key.rstrip(")").partition(" (")
+        module, _, owner = place.rpartition(".")
+        found.add(("" if module == "__main__" else f"{module.replace('.', '/')}.py", f"{owner}.{test}"))
+    return frozenset(found)
+
+
+def _refusal(child: ElementTree.Element, refusals: Sequence[str]) -> str:
+    """Return the line of a message that refuses something which is not emulated; empty if there is none."""
+    lines = (child.get("message") or "").splitlines()
+    lines += [line[1:] for line in (child.text or "").splitlines() if line.startswith("E  ")]
+    found = next((line.strip() for line in lines if any(part in line for part in refusals)), "")
+    return re.sub(r"^.*?(?=aclnn\w+ or aclnn|NotEmulated|the fake CANN has no)", "", found).rstrip(', "')[:160]
+
+
 def _line_of(child: ElementTree.Element) -> str:
     """Return the line of a message that has the error, without addresses and folders, which differ from run to run.
 
-    That is the first line; the last one if a process that the test has started raised the error.
+    That is the first line; the last one if a process that the test has started raised the error, or if the module could
+    not be imported.
     """
     lines = [line.strip() for line in (child.get("message") or "").splitlines() if line.strip()]
-    if lines and "ProcessRaisedException" in lines[0]:  # pytest cuts the message off
+    if lines and ("ProcessRaisedException" in lines[0] or lines[0] == "collection failure"):  # pytest cuts it off
         lines = [line[1:].strip() for line in (child.text or "").splitlines() if line.startswith("E  ")][-1:]
     text = re.sub(r"0x[0-9a-f]+", "0x", lines[0] if lines else "")
     return re.sub(r"/(?:[\w.+-]+/)+", "", text)[:160]
