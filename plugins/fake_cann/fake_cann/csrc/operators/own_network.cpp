@@ -109,6 +109,13 @@ Functions fake_cann::network_functions() {
       {"GroupNormBackward", group_norm_backward},
       {"MaxPool2dWithMask", max_pool_with_mask},
       {"MaxPool2dWithMaskBackward", max_pool_with_mask_backward},
+      {"MultilabelMarginLoss",  // self, target, reduction -> loss, whether each is a target; ATen has long targets only
+       [](const Call& c) {
+         auto [loss, is_target] =
+             at::multilabel_margin_loss_forward(c.tensor(0), c.tensor(1).to(at::kLong), c.integer(2));
+         c.put(3, loss);
+         c.put(4, is_target);
+       }},
       {"L1LossBackward", l1_loss_backward},
       {"BinaryCrossEntropyWithLogitsBackward", logits_backward},
   };

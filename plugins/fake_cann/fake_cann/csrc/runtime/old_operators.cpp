@@ -1,32 +1,42 @@
-// The older interface to operators (aclop*): what describes a call is kept, every execution is refused by its name.
-#include <map>
+// The older interface to operators (aclop*): what describes a call is kept here, and libopapi carries it out.
+#include <dlfcn.h>
+
+#include <atomic>
 #include <string>
-#include <vector>
 
 #include "../exported.h"
+#include "../old_calls.h"
 
-using fake_cann::kOk;
+using namespace fake_cann;
 
 namespace {
 
-struct Description {
-  int type;
-  int format;
-  std::vector<int64_t> sizes;
-  std::string name;
-};
-struct Buffer {
-  void* data;
-  size_t size;
-};
-struct Attributes {};
+std::atomic<OldFunction> carry_out{nullptr};
 
-int refuse_operator(const char* type) { return fake_cann::refuse(std::string("operator ") + type + " (aclop)"); }
+Attributes* attributes(void* it) { return static_cast<Attributes*>(it); }
+
+int execute(const char* type, int input_count, Description* const* inputs, Buffer* const* input_data, int output_count,
+            Description* const* outputs, Buffer* const* output_data, const void* attribute) {
+  // torch_npu loads the library with its first call of the newer interface, which may not have come yet.
+  if (!carry_out) dlopen("libopapi.so", RTLD_NOW | RTLD_GLOBAL);
+  OldCall call{type, {inputs, inputs + input_count}, {outputs, outputs + output_count},
+               {input_data, input_data + input_count}, {output_data, output_data + output_count},
+               static_cast<const Attributes*>(attribute)};
+  const OldFunction function = carry_out;
+  try {
+    if (function && function(call)) return kOk;
+  } catch (const std::exception& error) {
+    fake_cann_set_message((std::string(type) + ": " + error.what()).c_str());
+    return kOperatorFailed;
+  }
+  return refuse(std::string("operator ") + type + " (aclop)");
+}
 
 }  // namespace
 
+EXPORTED void fake_cann_set_old_operators(OldFunction function) { carry_out = function; }
 EXPORTED void* aclCreateTensorDesc(int type, int count, const int64_t* sizes, int format) {
-  auto* made = new Description{type, format, {}, {}};
+  auto* made = new Description{type, format, {}, {}, {}};
   if (count > 0) made->sizes.assign(sizes, sizes + count);
   return made;
 }
@@ -35,12 +45,12 @@ EXPORTED int aclSetTensorFormat(void* it, int format) {
   static_cast<Description*>(it)->format = format;
   return kOk;
 }
-EXPORTED int aclSetTensorShape(void* it, int count, const int64_t* sizes) {
-  static_cast<Description*>(it)->sizes.assign(sizes, sizes + count);
+EXPORTED int aclSetTensorShape(void*, int, const int64_t*) { return kOk; }  // that in memory, see Description
+EXPORTED int aclSetTensorPlaceMent(void*, int) { return kOk; }
+EXPORTED int aclSetTensorConst(void* it, void* data, size_t size) {
+  static_cast<Description*>(it)->constant.assign(static_cast<char*>(data), static_cast<char*>(data) + size);
   return kOk;
 }
-EXPORTED int aclSetTensorPlaceMent(void*, int) { return kOk; }
-EXPORTED int aclSetTensorConst(void*, void*, size_t) { return kOk; }
 EXPORTED void aclSetTensorDescName(void* it, const char* name) { static_cast<Description*>(it)->name = name; }
 EXPORTED int aclGetTensorDescType(const void* it) { return static_cast<const Description*>(it)->type; }
 EXPORTED int aclGetTensorDescFormat(const void* it) { return static_cast<const Description*>(it)->format; }
@@ -56,15 +66,42 @@ EXPORTED int aclDestroyDataBuffer(const void* it) {
 }
 EXPORTED void* aclopCreateAttr() { return new Attributes; }
 EXPORTED void aclopDestroyAttr(const void* it) { delete static_cast<const Attributes*>(it); }
-EXPORTED int aclopSetAttrBool(void*, const char*, uint8_t) { return kOk; }
-EXPORTED int aclopSetAttrInt(void*, const char*, int64_t) { return kOk; }
-EXPORTED int aclopSetAttrFloat(void*, const char*, float) { return kOk; }
-EXPORTED int aclopSetAttrString(void*, const char*, const char*) { return kOk; }
-EXPORTED int aclopSetAttrDataType(void*, const char*, int) { return kOk; }
+EXPORTED int aclopSetAttrBool(void* it, const char* name, uint8_t value) {
+  attributes(it)->integers[name] = value;
+  return kOk;
+}
+EXPORTED int aclopSetAttrInt(void* it, const char* name, int64_t value) {
+  attributes(it)->integers[name] = value;
+  return kOk;
+}
+EXPORTED int aclopSetAttrFloat(void* it, const char* name, float value) {
+  attributes(it)->reals[name] = value;
+  return kOk;
+}
+EXPORTED int aclopSetAttrString(void* it, const char* name, const char* value) {
+  attributes(it)->texts[name] = value;
+  return kOk;
+}
+EXPORTED int aclopSetAttrDataType(void* it, const char* name, int value) {
+  attributes(it)->integers[name] = value;
+  return kOk;
+}
+EXPORTED int aclopSetAttrListInt(void* it, const char* name, int count, const int64_t* values) {
+  attributes(it)->lists[name].assign(values, values + count);
+  return kOk;
+}
 EXPORTED int aclopSetAttrListBool(void*, const char*, int, const uint8_t*) { return kOk; }
-EXPORTED int aclopSetAttrListInt(void*, const char*, int, const int64_t*) { return kOk; }
 EXPORTED int aclopSetAttrListFloat(void*, const char*, int, const float*) { return kOk; }
 EXPORTED int aclopSetAttrListListInt(void*, const char*, int, const int*, const int64_t* const*) { return kOk; }
-EXPORTED int aclopCompileAndExecute(const char* type, ...) { return refuse_operator(type); }
-EXPORTED int aclopCompileAndExecuteV2(const char* type, ...) { return refuse_operator(type); }
+EXPORTED int aclopCompileAndExecute(const char* type, int input_count, Description* const* inputs,
+                                    Buffer* const* input_data, int output_count, Description* const* outputs,
+                                    Buffer* const* output_data, const void* attribute, int, int, const char*, void*) {
+  return execute(type, input_count, inputs, input_data, output_count, outputs, output_data, attribute);
+}
+EXPORTED int aclopCompileAndExecuteV2(const char* type, int input_count, Description* const* inputs,
+                                      Buffer* const* input_data, int output_count, Description* const* outputs,
+                                      Buffer* const* output_data, const void* attribute, int, int, const char*,
+                                      void*) {
+  return execute(type, input_count, inputs, input_data, output_count, outputs, output_data, attribute);
+}
 EXPORTED int aclopSetModelDir(const char*) { return kOk; }

@@ -1,0 +1,178 @@
+// Operators of the older interface (aclop*), by the name of their type. Their inputs, outputs and attributes are those
+// that op-plugin and torch_npu give them (OpCommand, Input, Output, Attr).
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <functional>
+
+#include "../exported.h"
+#include "../old_calls.h"
+#include "values.h"
+
+using namespace fake_cann;
+
+namespace {
+
+class Old {
+ public:
+  explicit Old(const OldCall& call) : call_(call) {}
+
+  at::Tensor in(size_t place) const {
+    auto* it = call_.inputs.at(place);
+    void* data = it->constant.empty() ? call_.input_data.at(place)->data : it->constant.data();
+    return at::from_blob(data, it->sizes, at::TensorOptions(type_of(it->type)));
+  }
+  bool has(size_t place) const {
+    return place < call_.inputs.size() && type_of(call_.inputs[place]->type) != at::ScalarType::Undefined;
+  }
+  at::Tensor out(size_t place = 0) const {
+    auto* it = call_.outputs.at(place);
+    return at::from_blob(call_.output_data.at(place)->data, it->sizes, at::TensorOptions(type_of(it->type)));
+  }
+  void put(const at::Tensor& result, size_t place = 0) const { out(place).copy_(result.reshape(out(place).sizes())); }
+  // Writes a result whose size is known only now: the caller reads it, and the memory has room for the largest.
+  void put_sized(const at::Tensor& result) const {
+    call_.outputs.at(0)->sizes = result.sizes().vec();
+    out().copy_(result);
+  }
+  std::vector<int64_t> ints(size_t place) const {
+    auto values = in(place).to(at::kLong).reshape(-1);
+    return {values.data_ptr<int64_t>(), values.data_ptr<int64_t>() + values.numel()};
+  }
+  const std::vector<int64_t>& list(const char* name) const { return call_.attributes->lists.at(name); }
+  int64_t integer(const char* name, int64_t otherwise = 0) const {
+    auto found = call_.attributes->integers.find(name);
+    return found == call_.attributes->integers.end() ? otherwise : found->second;
+  }
+  const std::string& text(const char* name) const { return call_.attributes->texts.at(name); }
+  double real(const char* name, double otherwise) const {
+    auto found = call_.attributes->reals.find(name);
+    return found == call_.attributes->reals.end() ? otherwise : found->second;
+  }
+
+ private:
+  const OldCall& call_;
+};
+
+using Function = std::function<void(const Old&)>;
+
+at::Tensor turned(const at::Tensor& x, bool is_turned) { return is_turned ? x.transpose(-1, -2) : x; }
+
+Function of_one(at::Tensor (*function)(const at::Tensor&)) {
+  return [function](const Old& c) { c.put(function(c.in(0))); };
+}
+Function of_two(at::Tensor (*function)(const at::Tensor&, const at::Tensor&)) {
+  return [function](const Old& c) { c.put(function(c.in(0), c.in(1))); };
+}
+
+const std::map<std::string, Function>& functions() {
+  static const auto* all = new std::map<std::string, Function>{
+      // A change of format: elements lie one after the other in each, so that they are copied.
+      {"Identity", [](const Old& c) { c.put(c.in(0)); }},
+      {"Cast", [](const Old& c) { c.put(c.in(0)); }},  // to the type of the output
+      {"ZerosLike", [](const Old& c) { c.out().zero_(); }},
+      {"OnesLike", [](const Old& c) { c.out().fill_(1); }},
+      {"Fill", [](const Old& c) { c.out().fill_(c.in(1).item()); }},  // sizes, value
+      {"BroadcastTo", [](const Old& c) { c.put(c.in(0).expand(c.out().sizes())); }},
+      {"Transpose", [](const Old& c) { c.put(c.in(0).permute(c.ints(1))); }},
+      {"ConfusionTransposeD",  // perm, shape, transpose_first
+       [](const Old& c) {
+         const bool is_first = c.integer("transpose_first");
+         c.put(is_first ? c.in(0).permute(c.list("perm")) : c.in(0).reshape(c.list("shape")).permute(c.list("perm")));
+       }},
+      {"Slice",  // x, offsets, sizes
+       [](const Old& c) {
+         auto part = c.in(0);
+         const auto offsets = c.ints(1), sizes = c.ints(2);
+         for (size_t dim = 0; dim < offsets.size(); ++dim)
+           part = part.narrow(int64_t(dim), offsets[dim],
+                              sizes[dim] < 0 ? part.size(int64_t(dim)) - offsets[dim] : sizes[dim]);
+         c.put(part);
+       }},
+      {"Pad",  // x, paddings: before and after for each dimension
+       [](const Old& c) {
+         const auto given = c.ints(1);
+         std::vector<int64_t> reversed;  // ATen begins with the last dimension
+         for (size_t dim = given.size() / 2; dim-- > 0;) {
+           reversed.push_back(given[2 * dim]);
+           reversed.push_back(given[2 * dim + 1]);
+         }
+         c.put(at::constant_pad_nd(c.in(0), reversed));
+       }},
+      {"GatherV2", [](const Old& c) {  // x, indices, axis
+         auto axis = c.ints(2).at(0), at = axis < 0 ? axis + c.in(0).dim() : axis;
+         c.put(at::index_select(c.in(0), at, c.in(1).reshape(-1).to(at::kLong)));
+       }},
+      {"GatherV2D", [](const Old& c) {  // x, indices
+         c.put(at::index_select(c.in(0), c.integer("axis"), c.in(1).reshape(-1).to(at::kLong)));
+       }},
+      {"EmbeddingBag",  // weight, indices, offsets, perhaps weights of the samples -> sums, bags, sizes, largest
+       [](const Old& c) {
+         static const std::map<std::string, int64_t> kModes{{"sum", 0}, {"mean", 1}, {"max", 2}};
+         std::optional<at::Tensor> weights;
+         if (c.has(3)) weights = c.in(3);
+         auto [sums, bags, sizes, largest] = at::_embedding_bag(
+             c.in(0), c.in(1), c.in(2), false, kModes.at(c.text("mode")), false, weights,
+             c.integer("include_last_offset") != 0, c.integer("padding_idx", -1));
+         size_t place = 0;
+         for (const auto& result : {sums, bags, sizes, largest}) {
+           if (c.out(place).numel() == result.numel()) c.put(result, place);  // ATen leaves out what nobody needs
+           ++place;
+         }
+       }},
+      {"MaskedSelect", [](const Old& c) { c.put_sized(at::masked_select(c.in(0), c.in(1).to(at::kBool))); }},
+      {"Sigmoid", of_one(at::sigmoid)},
+      {"Mish", of_one(at::mish)},
+      {"Swish", [](const Old& c) { c.put(c.in(0) * at::sigmoid(c.in(0) * c.real("scale", 1.0))); }},
+      {"FastGelu", [](const Old& c) { c.put(c.in(0) * at::sigmoid(c.in(0) * 1.702)); }},
+      {"FastGeluGrad",  // dy, x
+       [](const Old& c) {
+         const auto gate = at::sigmoid(c.in(1) * 1.702);
+         c.put(c.in(0) * (gate + c.in(1) * 1.702 * gate * (1 - gate)));
+       }},
+      {"LeakyRelu", [](const Old& c) { c.put(at::leaky_relu(c.in(0), c.real("negative_slope", 0.01))); }},
+      {"SoftplusV2",
+       [](const Old& c) { c.put(at::softplus(c.in(0), c.real("beta", 1.0), c.real("threshold", 20.0))); }},
+      {"SoftmaxV2", [](const Old& c) { c.put(at::softmax(c.in(0), c.list("axes").at(0))); }},
+      {"RealDiv", of_two([](const at::Tensor& a, const at::Tensor& b) { return at::div(a, b); })},
+      {"Add", of_two([](const at::Tensor& a, const at::Tensor& b) { return at::add(a, b); })},
+      {"Sub", of_two([](const at::Tensor& a, const at::Tensor& b) { return at::sub(a, b); })},
+      {"Mul", of_two([](const at::Tensor& a, const at::Tensor& b) { return at::mul(a, b); })},
+      {"Pow", of_two([](const at::Tensor& a, const at::Tensor& b) { return at::pow(a, b); })},
+      {"Greater", of_two([](const at::Tensor& a, const at::Tensor& b) { return at::gt(a, b); })},
+      {"AxpyV2", [](const Old& c) { c.put(c.in(0) + c.in(1) * c.in(2)); }},  // x, y, alpha
+      {"ReduceSum",  // x, axes
+       [](const Old& c) { c.put(at::sum(c.in(0), c.ints(1), c.integer("keep_dims") != 0)); }},
+      {"BatchMatMul",
+       [](const Old& c) {
+         c.put(at::matmul(turned(c.in(0), c.integer("adj_x1")), turned(c.in(1), c.integer("adj_x2"))));
+       }},
+      {"ArgMaxWithValue",  // -> places, values
+       [](const Old& c) {
+         auto [values, places] = at::max(c.in(0), c.integer("dimension"), c.integer("keep_dims") != 0);
+         c.put(places, 0);
+         c.put(values, 1);
+       }},
+      {"ArgMinWithValue",
+       [](const Old& c) {
+         auto [values, places] = at::min(c.in(0), c.integer("dimension"), c.integer("keep_dims") != 0);
+         c.put(places, 0);
+         c.put(values, 1);
+       }},
+  };
+  return *all;
+}
+
+bool execute(const OldCall& call) {
+  auto found = functions().find(call.type);
+  if (found == functions().end()) return false;
+  c10::InferenceMode guard;
+  found->second(Old(call));
+  return true;
+}
+
+struct Registered {
+  Registered() { fake_cann_set_old_operators(execute); }
+} registered;
+
+}  // namespace
