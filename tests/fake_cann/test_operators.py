@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -61,6 +62,17 @@ def test_each_operator_of_the_table_was_compared(results: Results) -> None:
 
     compared = Counter(name for result in results if result["outcome"] == "equal" for name in result["called"])
     assert sorted(set(computed()) - set(compared) - LOOKED_UP) == []
+
+
+def test_each_operator_of_the_older_interface_was_compared(results: Results) -> None:
+    import fake_cann
+
+    source = Path(fake_cann.__file__).with_name("csrc") / "operators" / "old.cpp"
+    found = re.findall(r'^ {6}\{"(\w+)"', source.read_text(encoding="utf-8"), re.MULTILINE)
+    names = {f"aclop {name}" for name in found}
+    compared = {name for result in results if result["outcome"] == "equal" for name in result["called"]}
+    assert names
+    assert sorted(names - compared) == []
 
 
 class TestTwoDevices:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 import torch
+import torch_npu
 from torch.nn import functional as F
 
 __all__ = ["CASES"]
@@ -105,6 +106,69 @@ def fused(name: str, formula: Callable[..., torch.Tensor]) -> Callable[..., torc
         return result if isinstance(result, torch.Tensor) else result[0]
 
     return either
+
+
+def old(name: str, definition: Callable[..., torch.Tensor], gradient: bool = False) -> Callable[..., torch.Tensor]:
+    """Return a function that calls an operator of ``torch_npu`` by its name there, and its definition on the CPU.
+
+    Args:
+        name: of the operator.
+        definition: of what it computes.
+        gradient: whether it has a gradient.
+    """
+
+    def either(first: torch.Tensor, *rest: Any) -> torch.Tensor:
+        if first.device.type == "cpu":
+            return definition(first if gradient else first.detach(), *rest)
+        result = getattr(torch_npu, name)(first, *rest)
+        return result if isinstance(result, torch.Tensor) else result[0]
+
+    return either
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that runs as torch_npu does with ``jit_compile``: through the older interface, where it can."""
+
+    def run(first: torch.Tensor, *rest: Any) -> Any:
+        if first.device.type == "cpu":
+            return function(first.detach(), *rest)
+        torch.npu.set_compile_mode(jit_compile=True)
+        try:
+            return function(first.detach(), *rest)
+        finally:
+            torch.npu.set_compile_mode(jit_compile=False)
+
+    return run
+
+
+def formatted(x: torch.Tensor) -> list[torch.Tensor]:
+    """Return what comes of a tensor in a format of the NPU's own, and of a sum with it."""
+    if x.device.type == "npu":
+        fractal = 29
+        x = torch_npu.npu_format_cast(x, fractal)
+    return [x * 1, x + x]
+
+
+def padded(x: torch.Tensor, paddings: list[int]) -> torch.Tensor:
+    """Return x with zeros around it; paddings begin with the first dimension."""
+    above, below, left, right = paddings
+    return F.pad(x, (left, right, above, below))
+
+
+def sliced(x: torch.Tensor, offsets: list[int], sizes: list[int]) -> torch.Tensor:
+    """Return a part of a table."""
+    return x[offsets[0] : offsets[0] + sizes[0], offsets[1] : offsets[1] + sizes[1]]
+
+
+def confused(x: torch.Tensor, order: tuple[int, ...], sizes: tuple[int, ...], first: bool) -> torch.Tensor:
+    """Return x permuted and reshaped, or the other way round."""
+    return x.permute(order).reshape(sizes) if first else x.reshape(sizes).permute(order)
+
+
+def bags(weight: torch.Tensor, indices: torch.Tensor) -> list[torch.Tensor]:
+    """Return sums and means over bags of rows."""
+    offsets = torch.tensor([0, 2, 5], device=weight.device)
+    return [F.embedding_bag(indices, weight, offsets, mode=mode) for mode in ("sum", "mean")]
 
 
 def turned(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
@@ -501,6 +565,53 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
         (f"pad 3d {how}", lambda x, how=how: F.pad(x, (1, 2, 2, 1, 1, 1), mode=how), [normal(2, 3, 4, 4, 4)])
         for how in ("reflect", "replicate")
     ),
+    ("format", formatted, [normal(2, 16, 5, 5)]),
+    ("npu dtype cast", old("npu_dtype_cast", lambda x, dtype: x.to(dtype)), [normal(3, 4), lambda dtype: torch.half]),
+    ("npu transpose", old("npu_transpose", torch.permute), [normal(2, 3, 4), lambda dtype: (1, 0, 2)]),
+    ("npu silu", old("npu_silu", F.silu, True), [normal(3, 4)]),
+    ("npu mish", old("npu_mish", F.mish, True), [normal(3, 4)]),
+    ("npu fast gelu", old("fast_gelu", lambda x: x * torch.sigmoid(1.702 * x), True), [normal(3, 4)]),
+    ("npu bmm", old("npu_bmmV2", lambda x, y, sizes: x @ y), [normal(2, 3, 4), normal(2, 4, 5), lambda dtype: []]),
+    ("npu max", old("npu_max", lambda x, dim: torch.max(x, dim)[0]), [normal(2, 3, 4), lambda dtype: 1]),
+    ("npu min", old("npu_min", lambda x, dim: torch.min(x, dim)[0]), [normal(2, 3, 4), lambda dtype: 1]),
+    ("npu pad", old("npu_pad", padded), [floats(3, 4), lambda dtype: [1, 0, 2, 1]]),
+    ("npu broadcast", old("npu_broadcast", lambda x, sizes: x.expand(sizes)), [normal(3, 1), lambda dtype: (3, 4)]),
+    ("npu slice", old("npu_slice", sliced), [normal(4, 5), lambda dtype: [1, 2], lambda dtype: [2, 3]]),
+    *(
+        (
+            f"npu confusion transpose {first}",
+            old("npu_confusion_transpose", confused),
+            [normal(2, 6, 4), *(lambda dtype, value=value: value for value in ((1, 0, 2), sizes, first))],
+        )
+        for first, sizes in ((True, (12, 4)), (False, (6, 2, 4)))
+    ),
+    *(
+        (f"jit {name}", compiled(function), given)
+        for name, function, given in (
+            ("add", torch.add, [normal(3, 4), normal(4)]),
+            ("add scaled", lambda x, y: torch.add(x, y, alpha=2.0), [normal(3, 4), normal(3, 4)]),
+            ("sub", torch.sub, [normal(3, 4), normal(4)]),
+            ("mul", torch.mul, [normal(3, 4), normal(4)]),
+            ("div", torch.div, [normal(3, 4), positive(3, 4)]),
+            ("pow", torch.pow, [positive(3, 4), positive(3, 4)]),
+            ("gt", torch.gt, [normal(3, 4), normal(3, 4)]),
+            ("sigmoid", torch.sigmoid, [normal(3, 4)]),
+            ("softplus", F.softplus, [normal(3, 4)]),
+            ("softmax", lambda x: F.softmax(x, 1), [normal(3, 4)]),
+            ("leaky relu", F.leaky_relu, [normal(3, 4)]),
+            ("sum", lambda x: x.sum(1), [normal(3, 4)]),
+            ("index select", lambda x, places: x.index_select(0, places), [normal(5, 4), numbers(5, 3)]),
+            ("ones", torch.ones_like, [normal(3, 4)]),
+            ("zeros", torch.zeros_like, [normal(3, 4)]),
+            ("fill", lambda x: torch.full_like(x, 3.0), [normal(3, 4)]),
+            ("masked select", lambda x: x.masked_select(x > 0), [normal(3, 4)]),
+            ("slice", lambda x: x[:, 1:3] + 0, [normal(3, 4)]),
+            ("cast", lambda x: x.half(), [normal(3, 4)]),
+            ("permute", lambda x: x.permute(1, 0).contiguous(), [normal(3, 4)]),
+        )
+    ),
+    ("multilabel margin loss", F.multilabel_margin_loss, [floats(3, 4), numbers(4, 3, 4)]),
+    ("bags of an embedding", bags, [floats(6, 4), numbers(6, 9)]),
     ("steps", lambda x: x + torch.linspace(0, 1, 4, device=x.device), [normal(4)]),
     ("steps of powers", lambda x: x + torch.logspace(0, 1, 4, device=x.device), [floats(4)]),
     ("histogram of whole numbers", histogram, [numbers(5, 30)]),

@@ -181,6 +181,7 @@ class _Counts:
 
         self._library = library
         self._names = list(computed())
+        library.fake_cann_old_calls.restype = ctypes.c_char_p
 
     @classmethod
     def of_process(cls) -> Optional[_Counts]:
@@ -192,14 +193,17 @@ class _Counts:
         return cls(library) if hasattr(library, "fake_cann_calls") else None
 
     def now(self) -> list[int]:
-        """Return how often each operator was executed."""
+        """Return how often each operator was executed, and begin to note those of the older interface."""
+        self._library.fake_cann_old_calls()
         buffer = (ctypes.c_long * len(self._names))()
         self._library.fake_cann_calls(buffer)
         return list(buffer)
 
     def since(self, before: list[int]) -> list[str]:
-        """Return the operators that were executed since."""
-        return [name for name, then, now in zip(self._names, before, self.now()) if then != now]
+        """Return the operators that were executed since; those of the older interface as ``aclop NAME``."""
+        old = sorted(set(self._library.fake_cann_old_calls().decode().split()))
+        new = [name for name, then, now in zip(self._names, before, self.now()) if then != now]
+        return [*new, *(f"aclop {name}" for name in old)]
 
 
 def _row(case: Any, counts: Optional[_Counts]) -> Optional[dict[str, Any]]:

@@ -4,6 +4,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <functional>
+#include <mutex>
 
 #include "../exported.h"
 #include "../old_calls.h"
@@ -71,7 +72,6 @@ const std::map<std::string, Function>& functions() {
       {"Identity", [](const Old& c) { c.put(c.in(0)); }},
       {"Cast", [](const Old& c) { c.put(c.in(0)); }},  // to the type of the output
       {"ZerosLike", [](const Old& c) { c.out().zero_(); }},
-      {"OnesLike", [](const Old& c) { c.out().fill_(1); }},
       {"Fill", [](const Old& c) { c.out().fill_(c.in(1).item()); }},  // sizes, value
       {"BroadcastTo", [](const Old& c) { c.put(c.in(0).expand(c.out().sizes())); }},
       {"Transpose", [](const Old& c) { c.put(c.in(0).permute(c.ints(1))); }},
@@ -102,9 +102,6 @@ const std::map<std::string, Function>& functions() {
       {"GatherV2", [](const Old& c) {  // x, indices, axis
          auto axis = c.ints(2).at(0), at = axis < 0 ? axis + c.in(0).dim() : axis;
          c.put(at::index_select(c.in(0), at, c.in(1).reshape(-1).to(at::kLong)));
-       }},
-      {"GatherV2D", [](const Old& c) {  // x, indices
-         c.put(at::index_select(c.in(0), c.integer("axis"), c.in(1).reshape(-1).to(at::kLong)));
        }},
       {"EmbeddingBag",  // weight, indices, offsets, perhaps weights of the samples -> sums, bags, sizes, largest
        [](const Old& c) {
@@ -163,11 +160,16 @@ const std::map<std::string, Function>& functions() {
   return *all;
 }
 
+std::mutex executed_lock;
+std::string executed;
+
 bool execute(const OldCall& call) {
   auto found = functions().find(call.type);
   if (found == functions().end()) return false;
   c10::InferenceMode guard;
   found->second(Old(call));
+  std::lock_guard<std::mutex> lock(executed_lock);
+  executed += call.type + " ";
   return true;
 }
 
@@ -176,3 +178,12 @@ struct Registered {
 } registered;
 
 }  // namespace
+
+// Returns the types that were executed since it was called last, each with a space behind it.
+EXPORTED const char* fake_cann_old_calls() {
+  static thread_local std::string taken;
+  std::lock_guard<std::mutex> lock(executed_lock);
+  taken.swap(executed);
+  executed.clear();
+  return taken.c_str();
+}
