@@ -250,6 +250,9 @@ class TestResults:
         rows = tool_here("page").read(library)[1]
         assert [row.results["cann"] for row in rows] == ["disabled", "disabled", "failed", "failed", "passed", "passed"]
         assert [bool(row.why) for row in rows][-2:] == [True, False]
+        main.outcome_of(library, "1.0", "a/test_a.py", "cann").unlink()  # of another checkout
+        main.collect(library, "1.0", tmp_path)
+        assert tool_here("page").read(library)[1] == rows
 
     def test_another_release_starts_anew(self, tool_here: Any, library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         assert self.run(tool_here, monkeypatch, library, "2.0", None) == ["test_a.py", "test_b.py"]

@@ -132,7 +132,8 @@ def collect(library: Library, version: str, sources: Path) -> None:
     known, old = page.read(library)
     for row in old if known == version else ():
         judged = library.judged
-        reason_of = judged if row.results.get(judged, "passed") != "passed" else "cpu"
+        is_of_judged = "cpu" not in library.modes or row.results.get(judged, "passed") != "passed"
+        reason_of = judged if is_of_judged else "cpu"
         for mode, result in row.results.items():
             if not outcome_of(library, version, row.module, mode).is_file():
                 why = row.why if mode == reason_of else ""
