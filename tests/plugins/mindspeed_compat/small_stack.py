@@ -57,7 +57,11 @@ class Patch:
         for key, value in sys.modules.copy().items():
             if inspect.isclass(self.orig_module) and hasattr(value, self.orig_module_name.split(".")[-1]):
                 value = getattr(value, self.orig_module_name.split(".")[-1])
-            if self.orig_func_name is not None and getattr(value, self.orig_func_name, self) is self.final_patch_func:
+            try:
+                found = self.orig_func_name is not None and getattr(value, self.orig_func_name, self)
+            except RuntimeError:  # torch.classes, if it was imported, makes any name, and raises for what is in it
+                continue
+            if self.orig_func_name is not None and found is self.final_patch_func:
                 setattr(value, self.orig_func_name, self.orig_func)
         self.patch_func = self.final_patch_func = None
         self.is_applied = False
