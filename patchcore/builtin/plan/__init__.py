@@ -18,7 +18,7 @@ def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "plan",
         group="find out",
-        help="show which patches of another patcher the arguments of a program switch on",
+        help="show which patches of another patcher a program switches on",
         example=examples.PLAN,
         add_help=False,
         take_over="patchcore.builtin.plan.command:parse",
