@@ -78,18 +78,26 @@ _NPU_WORD = re.compile(r"(?<![a-z])(npu|ascend)(?![a-z])", re.IGNORECASE)
 
 def find(text: str) -> list[int]:
     """Return the numbers of the lines of a source that :func:`edit` may change. For :class:`patchcore.Rules`."""
-    found = []
-    number, place = 1, 0
-    for start, end in _texts(text):
-        if _AFTER.match(text, end) or _BEFORE.search(text[max(0, start - _REACH) : start]):
-            number += text.count("\n", place, start)
-            place = start
-            found.append(number)
+    compared = (
+        start
+        for start, end in _texts(text)
+        if _AFTER.match(text, end) or _BEFORE.search(text[max(0, start - _REACH) : start])
+    )
+    found = list(_line_numbers(text, compared))
     given = _named(text)
     if given:
         found += _lines_with(given, text)
     found += _lines_of_devices(text)
     return sorted(set(found))
+
+
+def _line_numbers(text: str, places: Iterable[int]) -> Iterator[int]:
+    """Yield the number of the line of each of ``places``, which are in order."""
+    number, last = 1, 0
+    for place in places:
+        number += text.count("\n", last, place)
+        last = place
+        yield number
 
 
 @functools.lru_cache(maxsize=8)  # of a module it is called twice
@@ -108,10 +116,7 @@ def _start_of(text: str, place: int) -> int:
 def _lines_with(given: frozenset[str], text: str) -> Iterator[int]:
     """Yield the numbers of the lines that, with the line before, may compare ``x.type`` or ``str(x)`` with a name."""
     lines = ["", *text.split("\n")]
-    number, place = 1, 0
-    for match in _COMPARISON.finditer(text):
-        number += text.count("\n", place, match.start())
-        place = match.start()
+    for number in _line_numbers(text, (match.start() for match in _COMPARISON.finditer(text))):
         for last in (number, number + 1):
             line = "".join(lines[last - 1 : last + 1])
             if (".type" in line or "str(" in line) and not given.isdisjoint(_WORD.findall(line)):
@@ -127,10 +132,7 @@ def _lines_of_devices(text: str) -> Iterator[int]:
     ]
     places += [match.start() for match in _STR.finditer(text)]
     lines = ["", *text.split("\n"), ""] if places else []
-    number, last = 1, 0
-    for place in sorted(places):
-        number += text.count("\n", last, place)
-        last = place
+    for number in _line_numbers(text, sorted(places)):
         if _COMPARISON.search("\n".join(lines[number - 1 : number + 2])):
             yield number
 
