@@ -133,8 +133,8 @@ def _main(skipped: int, only: Optional[str]) -> int:
     from fake_cann.comparing.cases import cases
 
     torch.set_num_threads(1)
-    _print(_device())
     counts = _Counts.of_process()
+    _print(_device(counts))
     for place, case in enumerate(cases(only)):
         if place < skipped:
             continue
@@ -148,14 +148,18 @@ def _print(message: Any) -> None:
     sys.stdout.flush()
 
 
-def _device() -> dict[str, Any]:
-    """Return where the cases run: versions, the chip, and whether it is emulated."""
+def _device(counts: Optional[_Counts]) -> dict[str, Any]:
+    """Return where the cases run: versions, the chip, and whether it is emulated.
+
+    Args:
+        counts: of the fake CANN, if the process has it.
+    """
     import torch
     import torch_npu
 
     from fake_cann.wheel import library
 
-    emulated = "fake CANN" if _Counts.of_process() is not None else ""
+    emulated = "fake CANN" if counts is not None else ""
     if not library().exists():
         emulated = "imitation of torch_npu"
     return {
