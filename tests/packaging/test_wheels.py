@@ -126,21 +126,24 @@ class Installation:
         return json.loads(run(self.patchcore, "list", "--format", "json", cwd=self.folder))
 
 
+#: Distributions with patches, the last of them somebody else's; and those without.
+PLUGINS = ("mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches")
+TOOLS = (
+    "fake-cann",
+    "mindspeed-compat",
+    "mx-driving-compat",
+    "npu-emulator",
+    "npu-graph",
+    "npu-migrate",
+    "torch-markers",
+)
+
+
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Installation:
     """What a user gets by naming the core, our plugins and somebody else's."""
     environment = Installation(tmp_path_factory.mktemp("clean"))
-    plugins = ["mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches"]
-    tools = [
-        "fake-cann",
-        "mindspeed-compat",
-        "mx-driving-compat",
-        "npu-emulator",
-        "npu-graph",
-        "npu-migrate",
-        "torch-markers",
-    ]
-    environment.install("--find-links", wheels, *tools, *plugins)
+    environment.install("--find-links", wheels, *TOOLS, *PLUGINS)
     return environment
 
 
@@ -221,19 +224,7 @@ class TestWheels:
         assert {name for name, needed in bounds if needed == "patchcore"} == ours - {"patchcore", "acme-npu-patches"}
 
     def test_every_distribution_is_looked_at(self, wheels: Path) -> None:
-        plugins = {"acme_npu_patches", "mmcv_npu_patches", "mmdet3d_npu_patches", "torch_npu_patches"}
-        names = {
-            "fake_cann",
-            "mindspeed_compat",
-            "mx_driving_compat",
-            "npu_emulator",
-            "npu_graph",
-            "npu_migrate",
-            "patchcore",
-            "patchcore_torch",
-            "torch_markers",
-            *plugins,
-        }
+        names = {name.replace("-", "_") for name in ("patchcore", "patchcore-torch", *TOOLS, *PLUGINS)}
         assert {wheel.name.split("-")[0] for wheel in wheels.iterdir()} == names
         assert len(DISTRIBUTIONS) + 1 == len(names)
 
@@ -322,17 +313,7 @@ class TestInstalled:
     def test_no_library_came_along(self, installed: Installation) -> None:
         freeze = run(installed.python, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check")
         names = {row["name"].lower().replace("_", "-") for row in json.loads(freeze)}
-        plugins = {"mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches"}
-        tools = {
-            "fake-cann",
-            "mindspeed-compat",
-            "mx-driving-compat",
-            "npu-emulator",
-            "npu-graph",
-            "npu-migrate",
-            "torch-markers",
-        }
-        ours = {"patchcore", "patchcore-torch", *tools, *plugins}
+        ours = {"patchcore", "patchcore-torch", *TOOLS, *PLUGINS}
         needed = {"pluggy", "packaging", "rich", "msgspec", "markdown-it-py", "mdurl", "pygments"}
         needed |= {"libcst", "pathspec", "pyyaml", "pyyaml-ft"}  # reads the programs that `patchcore migrate` converts
         backports = {"importlib-metadata", "tomli", "typing-extensions", "zipp"}
