@@ -50,7 +50,7 @@ _INFO, _WARNING = 20, 30
 _LEVELS = {"warn": _WARNING, "raise": 40, "ignore": 10}
 
 
-# Weak, so that a Patcher that was only asked for a plan goes with its last name. The engine refers to those that hold a
+# Weak, so that a Patcher that has only made a plan goes with its last name. The engine refers to those that hold a
 # patch, so they stay.
 #: The Patchers of this process that somebody still refers to, or whose patches are in force.
 PATCHERS: weakref.WeakSet[Patcher] = weakref.WeakSet()

@@ -28,8 +28,8 @@ _roots: dict[str, tuple[ModuleType, frozenset[str]]] = {}
 def askers(name: str) -> list[str]:
     """Return the names of the loaded modules whose body imports module ``name``, or a module inside it.
 
-    Reads the sources of loaded modules, each once in a process. Modules of the standard library and of patchcore,
-    modules without a source, and modules that are being imported now, are left out.
+    Searches the source of each loaded module once in a process, and parses those that name the package. Modules of the
+    standard library and of patchcore, modules without a source, and modules that are being imported now, are left out.
     """
     root = name.partition(".")[0]
     found = []

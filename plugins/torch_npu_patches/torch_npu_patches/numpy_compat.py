@@ -4,8 +4,7 @@
   types like np.int is deprecated"), removed in 1.24. NumPy 2.0 brought ``np.bool`` and ``np.long`` back with other
   meanings.
 - Second names of objects that numpy still has (``np.float_``, ``np.Inf``, ``np.product``): removed in NumPy 2.0
-(migration
-  guide, "Main namespace"), ``np.in1d`` and ``np.trapz`` in 2.4. mmdet3d calls ``np.in1d``.
+  (migration guide, "Main namespace"), ``np.in1d`` and ``np.trapz`` in 2.4. mmdet3d calls ``np.in1d``.
 
 A name that exists is unchanged.
 """
