@@ -16,7 +16,7 @@ def _before_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork)
 
-from patchcore.declare.changes import Literal, Register, Replace, Skip, Wrap
+from patchcore.declare.changes import Literal, Register, Replace, Skip, Wait, Wrap
 from patchcore.declare.patch import Patch, patch, wrap
 from patchcore.declare.target import Target
 from patchcore.errors import (
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         StubImport,
         WhileImporting,
         install_command,
+        reach,
     )
     from patchcore.patcher import Patcher, apply, configure, original
     from patchcore.planning.plan import Context, Plan
@@ -69,6 +70,7 @@ _LATER = {
         "WhileImporting",
     ),
     "patchcore.builtin.install.command": ("install_command",),
+    "patchcore.builtin.phases.phases": ("reach",),
     "patchcore.builtin.rewrite.changes": ("Rewrite", "Rules", "Source"),
     "patchcore.builtin.verify.check": ("Case", "Check", "Size"),
     "patchcore.patcher": ("Patcher", "apply", "configure", "original"),
@@ -115,6 +117,7 @@ __all__ = [
     "TargetError",
     "TargetNotFound",
     "UnknownName",
+    "Wait",
     "WhileImporting",
     "Wrap",
     "__version__",
@@ -125,6 +128,7 @@ __all__ = [
     "install_command",
     "original",
     "patch",
+    "reach",
     "wrap",
 ]
 

@@ -14,7 +14,7 @@ import pluggy
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from patchcore.declare.changes import Skip
+    from patchcore.declare.changes import Skip, Wait
     from patchcore.declare.patch import Patch
     from patchcore.declare.target import Target
     from patchcore.engine.writers import Guard, Writers
@@ -186,8 +186,10 @@ def find_home(target: Target, far: bool) -> Optional[Target]:
 
 
 @hookspec(firstresult=True)
-def before_apply(patch: Patch, context: Context, planning: bool) -> Optional[Skip]:
-    """Veto a patch with ``Skip("reason")``; the first veto counts.
+def before_apply(patch: Patch, context: Context, planning: bool) -> Union[Skip, Wait, None]:
+    """Veto a patch with ``Skip("reason")``, or hold it back with ``Wait("reason")``; the first answer counts.
+
+    A patch that is held back is pending until the plugin calls ``context.patcher.proceed(patch.name)``.
 
     Args:
         patch: to be applied.

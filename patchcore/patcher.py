@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from threading import RLock
 from typing import Any, Optional, Union
 
-from patchcore.declare.changes import Skip, SlotChange
+from patchcore.declare.changes import Skip, SlotChange, Wait
 from patchcore.declare.patch import Patch
 from patchcore.declare.slots import BodySlot, find_slot
 from patchcore.declare.target import Target
@@ -124,6 +124,7 @@ class Patcher(contextlib.ContextDecorator):
         self._plan: Optional[Plan] = None
         self._entries: dict[str, PlannedPatch] = {}
         self._vetoes: dict[str, str] = {}
+        self._proceeding: set[str] = set()  # patches that may go on, though the wait of some may not have begun yet
         self._applications: dict[str, Application] = {}
         self._notes: list[str] = []
         self._remarked: dict[str, tuple[str, ...]] = {}  # remarks of plugins, by patch name
@@ -231,12 +232,13 @@ class Patcher(contextlib.ContextDecorator):
             PlanError: the declared order is a cycle.
         """
         plan = self._make_plan()
-        vetoes = {}
+        vetoes: dict[str, str] = {}
+        waits: dict[str, str] = {}
         for entry in plan if self.plugins.implements("before_apply") else ():
-            reason = self._veto(entry, plan, planning=True) if entry.verdict == APPLY else None
-            if reason is not None:
-                vetoes[entry.patch.name] = reason
-        return with_vetoes(plan, vetoes)
+            answer = self._answer(entry, plan, planning=True) if entry.verdict == APPLY else None
+            if answer is not None:
+                (vetoes if isinstance(answer, Skip) else waits)[entry.patch.name] = answer.reason
+        return with_vetoes(plan, vetoes, waits)
 
     def _make_plan(self) -> Plan:
         """Return the plan before plugins are called that may veto a patch."""
@@ -306,8 +308,9 @@ class Patcher(contextlib.ContextDecorator):
         """Write the changes that can be written now; the engine writes the others when their modules are imported."""
         moves, vetoing = Moves(loaded=loaded_here()), self.plugins.implements("before_apply")
         for entry in entries:
-            if entry.verdict == APPLY and not (vetoing and self._is_vetoed(entry, plan)):
-                application = self._acquire(entry)
+            answer = self._final_answer(entry, plan) if vetoing and entry.verdict == APPLY else None
+            if entry.verdict == APPLY and not isinstance(answer, Skip):
+                application = self._acquire(entry, answer)
                 if application is None:
                     break
                 ENGINE.advance(application, moves, self)
@@ -315,14 +318,15 @@ class Patcher(contextlib.ContextDecorator):
         with self._lock:
             self._plan = with_vetoes(plan, self._vetoes)
 
-    def _acquire(self, entry: PlannedPatch) -> Optional[Application]:
+    def _acquire(self, entry: PlannedPatch, wait: Optional[Wait]) -> Optional[Application]:
         """Hold the application of a patch; ``None`` if an import in another thread has failed, or somebody reverts."""
         with self._lock:
             if not self.applied:
                 return None
             counting = self.settings.count and entry.patch.count
             known = entry.patch, entry.targets, entry.provenance
-            application = ENGINE.acquire(*known, self, counting=counting, extensions=self.extensions)
+            wait = None if entry.patch.name in self._proceeding else wait
+            application = ENGINE.acquire(*known, self, counting=counting, extensions=self.extensions, wait=wait)
             self._applications[entry.patch.name] = application
             if counting and not application.counting:
                 self._note_not_counted(application)
@@ -359,6 +363,22 @@ class Patcher(contextlib.ContextDecorator):
         """
         self._refuse_reentry("refresh")
         return self._go_on(revert=False)
+
+    def proceed(self, *names: str) -> None:
+        """Apply patches that a ``before_apply`` hook holds back with :class:`patchcore.Wait`, in the order of the plan.
+
+        May be called in any thread, and inside an import. A patch that does not wait stays as it is.
+
+        Args:
+            names: of patches.
+
+        Raises:
+            PatchError: a patch failed under the policy ``raise``; all patches of this Patcher are reverted then.
+        """
+        with self._lock:
+            self._proceeding.update(names)
+            waiting = [application for name, application in self._applications.items() if name in names]
+        ENGINE.proceed(waiting)
 
     def replan(self) -> Report:
         """Plan again: apply the patches that match now, as :meth:`refresh` does, and revert those that do not any more.
@@ -558,18 +578,23 @@ class Patcher(contextlib.ContextDecorator):
         if note not in self._notes:
             self._notes.append(note)
 
-    def _is_vetoed(self, entry: PlannedPatch, plan: Plan) -> bool:
-        reason = self._veto(entry, plan, planning=False)
-        if reason is not None:
-            self._vetoes[entry.patch.name] = reason
-        return reason is not None
+    def _final_answer(self, entry: PlannedPatch, plan: Plan) -> Union[Skip, Wait, None]:
+        """Return the answer to the hook ``before_apply`` right before the patch is applied, and keep a veto."""
+        with self._lock:
+            self._proceeding.discard(entry.patch.name)  # what comes from now on is meant for this wait
+        answer = self._answer(entry, plan, planning=False)
+        if isinstance(answer, Skip):
+            self._vetoes[entry.patch.name] = answer.reason
+        return answer
 
-    def _veto(self, entry: PlannedPatch, plan: Plan, *, planning: bool) -> Optional[str]:
-        """Call the hook ``before_apply``; return which plugin vetoes the patch, and why, or ``None``."""
+    def _answer(self, entry: PlannedPatch, plan: Plan, *, planning: bool) -> Union[Skip, Wait, None]:
+        """Call the hook ``before_apply``; return the first answer. The reason of a veto has the plugin that vetoes."""
         context = Context(entry.provenance, self.settings, plan, self)
         asked = {"patch": entry.patch, "context": context, "planning": planning}
-        who, veto = self.plugins.decide("before_apply", lambda a: isinstance(a, Skip), "None or Skip('why')", **asked)
-        return None if veto is None else f"vetoed by {who}: {veto.reason}"
+        kinds, expected = (Skip, Wait), "None, Skip('why') or Wait('why')"
+        who, answer = self.plugins.decide("before_apply", lambda found: isinstance(found, kinds), expected, **asked)
+        found: Union[Skip, Wait, None] = answer
+        return Skip(f"vetoed by {who}: {found.reason}") if isinstance(found, Skip) else found
 
     def _refuse(self, entries: Iterable[PlannedPatch]) -> None:
         """Raise :class:`PatchError` if a planned patch already violates the policy. Nothing has been written yet."""

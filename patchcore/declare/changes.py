@@ -33,6 +33,7 @@ __all__ = [
     "Replace",
     "Skip",
     "SlotChange",
+    "Wait",
     "Wrap",
     "as_callable",
     "as_changes",
@@ -68,6 +69,38 @@ class Skip(Declaration):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason=reason)
+
+
+class Wait(Declaration):
+    """Returned by a ``before_apply`` hook: do not apply the patch yet. :meth:`patchcore.Patcher.proceed` applies it.
+
+    Args:
+        reason: shown in the plan and in the report, ``"waits for the first step"``.
+        ended: called once the patch does not wait any more: it goes on, or it is reverted. May be called again.
+
+    Examples:
+        >>> import statistics
+        >>> import patchcore as pc
+        >>> class Plugin:
+        ...     @pc.hookimpl
+        ...     def before_apply(self, patch, context):
+        ...         return pc.Wait("waits for the first step")
+        >>> patcher = pc.Patcher([pc.Patch("demo.mean", changes=pc.Replace("statistics:mean", min))])
+        >>> patcher.plugins.add(Plugin(), "demo")
+        >>> with patcher:
+        ...     print(patcher.report()["demo.mean"].reason)
+        ...     patcher.proceed("demo.mean")
+        ...     print(statistics.mean([1, 3]))
+        waits for the first step
+        1
+    """
+
+    reason: str
+    ended: Optional[Callable[[], None]]
+
+    def __init__(self, reason: str, *, ended: Optional[Callable[[], None]] = None) -> None:
+        check_callables(f"Wait({reason!r})", ended=ended)
+        super().__init__(reason=reason, ended=ended)
 
 
 class Literal(Declaration):

@@ -21,6 +21,7 @@ ANY_PATCH = "*"
 Names = Union[str, "Patch", Sequence[Union[str, "Patch"]]]
 
 _NAME = re.compile(r"[\w.+-]+")
+_PHASE = re.compile(r"((before|after):)?[\w.+-]+")
 
 
 class Patch(Declaration):
@@ -35,9 +36,13 @@ class Patch(Declaration):
         when: condition called when a plan is made; returns a bool or :class:`Skip`. A function of one parameter gets
             the arguments of the program, and the patch waits until :func:`patchcore.configure` is called with them.
         after, before: patches, or their names, that this one is applied after / before. Patches of one slot that are
-            ordered this way are stacked. ``after="*"`` stacks it on top of every other patch of its targets.
+            ordered this way are stacked. ``after="*"`` lets it stack with every other patch of its targets, in the
+            order of the plan.
         priority: a number; among patches that no ``after`` / ``before`` orders, lower goes first.
         conflicts: patches, or their names, that cannot be applied together with this one.
+        phase: the phase of the program in which it is applied, one that a plugin names with ``register_phases``, or
+            ``"before:package.module"`` / ``"after:package.module"``, which the import of that module reaches. Until
+            then the patch waits; see :func:`patchcore.reach`.
         keep: names in modules, ``"package.module:name"``, that keep the original, from the end of the import of their
             module on. A name that is bound later gets the original from :func:`patchcore.original`.
         signatures: ``"any"`` lets its replacements and wrappers take fewer calls than their targets: functions that
@@ -73,6 +78,7 @@ class Patch(Declaration):
     before: tuple[str, ...]
     priority: int
     conflicts: tuple[str, ...]
+    phase: Optional[str]
     keep: tuple[str, ...]
     signatures: str
     legacy_names: tuple[str, ...]
@@ -98,6 +104,7 @@ class Patch(Declaration):
         before: Names = (),
         priority: int = 0,
         conflicts: Names = (),
+        phase: Optional[str] = None,
         keep: Union[str, Sequence[str]] = (),
         signatures: str = "fit",
         legacy_names: Union[str, Sequence[str]] = (),
@@ -123,6 +130,8 @@ class Patch(Declaration):
             raise DeclarationError(
                 f"{where}: priority must be a number (patches with lower numbers are applied first), got {priority!r}"
             )
+        if phase is not None and not (isinstance(phase, str) and _PHASE.fullmatch(phase)):
+            raise DeclarationError(f"{where}: phase must be a name or 'before:package.module', got {phase!r}")
         if signatures not in SIGNATURES:
             raise DeclarationError(f"{where}: signatures must be 'fit' or 'any', got {signatures!r}")
         made = as_changes(changes, where)
@@ -139,6 +148,7 @@ class Patch(Declaration):
             before=_as_names(before, "before", where),
             priority=priority,
             conflicts=_as_names(conflicts, "conflicts", where),
+            phase=phase,
             keep=_as_kept(keep, where),
             signatures=signatures,
             legacy_names=_as_names(legacy_names, "legacy_names", where),

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Callable, Optional, Protocol
 
-from patchcore.declare.changes import Change, SlotChange
+from patchcore.declare.changes import Change, SlotChange, Wait
 from patchcore.declare.patch import Patch
 from patchcore.declare.target import Target
 from patchcore.engine.importing import how_missed
@@ -156,6 +156,7 @@ class Application:
         expects: the modules for whose import it is called.
         ignored: true if its failure is ignored by the policy.
         announced: true if the holders know that it is complete.
+        waits: nothing is written as long as there are any, one for each holder that has to wait.
     """
 
     def __init__(
@@ -167,8 +168,10 @@ class Application:
         shared: bool = True,
         counting: bool = False,
         extensions: Extensions = NONE,
+        wait: Optional[Wait] = None,
     ) -> None:
         self.patch = patch
+        self.waits: tuple[Wait, ...] = () if wait is None else (wait,)
         self.extensions = extensions
         self.shared = shared
         self.provenance = provenance
@@ -252,6 +255,9 @@ def record_of(
         elif not applied:
             reason = "" if application.ended else "another Patcher still applies it"
             status = REVERTED
+        elif application.waits:
+            reason = application.waits[0].reason
+            changes = tuple([change._replace(reason=reason, missed="") for change in changes])
         elif status in (PENDING, SKIPPED):
             reason = "; ".join(dict.fromkeys(c.reason for c in changes if c.status == status))
             written = sum(change.status == APPLIED for change in changes)

@@ -25,7 +25,7 @@ from threading import local
 from types import ModuleType
 from typing import Any, Callable, Optional, Protocol, TypeVar
 
-from patchcore.declare.changes import SlotChange, resolve
+from patchcore.declare.changes import SlotChange, Wait, resolve
 from patchcore.declare.patch import Patch
 from patchcore.declare.target import Target
 from patchcore.engine.application import Application, ChangeState, Holder
@@ -121,6 +121,7 @@ class Engine:
         shared: bool = True,
         counting: bool = False,
         extensions: Extensions = NONE,
+        wait: Optional[Wait] = None,
     ) -> Application:
         """Activate ``patch`` on behalf of ``holder``. Nothing is written yet: :meth:`advance` does that.
 
@@ -132,12 +133,13 @@ class Engine:
             shared: false for an application that only this holder uses.
             counting: count the calls of its targets; an application that is in force already does not change.
             extensions: the extensions of the holder's plugins; an application that is in force already keeps its own.
+            wait: write nothing before :meth:`proceed`, unless another holder need not wait.
         """
         with self._lock:
             application = self._in_force(patch, provenance) if shared else None
             if application is None:
                 application = Application(
-                    patch, targets, provenance, shared=shared, counting=counting, extensions=extensions
+                    patch, targets, provenance, shared=shared, counting=counting, extensions=extensions, wait=wait
                 )
                 # The holder is entered before the application is: a Patcher that Ctrl-C interrupts here looks up all
                 # applications that it holds, and releases them. An application without a holder would stay for ever.
@@ -151,10 +153,28 @@ class Engine:
                     self.watch.watch(name, application)
             elif holder not in application.holders:
                 application.holders.append(holder)
+                if application.waits and wait is not None:
+                    application.waits += (wait,)
         # Another thread may have begun such an import before the watch knew of it, and has found the module's loader
         # already. The watch cannot stand in for that loader, so the end of the import is the only chance to patch.
         self._join((*application.expects, *application.keeps))
+        if wait is None:  # another holder may have had to wait
+            _end_waits([application])
+        elif not application.waits and wait.ended is not None:
+            wait.ended()
         return application
+
+    def proceed(self, applications: Sequence[Application]) -> None:
+        """Go on with applications that wait, in this order; the others stay as they are."""
+        waiting = [application for application in applications if application.waits]
+        _end_waits(waiting)
+        if self.journal.is_busy:  # a signal handler calls in the middle of an operation
+            self._missed = True
+            return
+        moves = Moves(loaded=loaded_here())
+        for application in waiting:
+            self.advance(application, moves)
+        self.rebind(moves)
 
     @property
     def locks(self) -> tuple[Any, ...]:
@@ -181,6 +201,8 @@ class Engine:
             moves: the writes are added to it, for :meth:`rebind`.
             holder: the caller; ``completed`` of the other holders is called if the application has become complete.
         """
+        if application.waits:
+            return
         under_way: dict[Application, bool] = self._advancing.__dict__.setdefault("applications", {})
         if application in under_way:
             # Its own code, such as a factory, imports the module of another change, and the watch calls back. Going on
@@ -272,6 +294,7 @@ class Engine:
         """
         held = [application for application in applications if holder in application.holders]
         notes = _to_the_end(lambda: self._release(held, holder))
+        _end_waits([application for application in held if application.ended])
         self._sweep_missed()
         return notes
 
@@ -295,7 +318,9 @@ class Engine:
         """Write changes whose modules were imported without the watch seeing it, and note that it was late."""
         moves = Moves()
         for application in applications:
-            if application.status != PENDING or not any(map(self._module, application.awaited)):
+            if application.waits or application.status != PENDING:
+                continue
+            if not any(map(self._module, application.awaited)) and not any(s.is_open for s in application.states):
                 continue
             for state in application.states:
                 missed = state.missed
@@ -559,6 +584,15 @@ class Engine:
         if not self._active:
             self.rebinder.forget()
         return notes
+
+
+def _end_waits(applications: Iterable[Application]) -> None:
+    """Let applications wait no more, and call ``ended`` of each wait, without a lock: it is code of others."""
+    for application in applications:
+        waits, application.waits = application.waits, ()
+        for wait in waits:
+            if wait.ended is not None:
+                wait.ended()
 
 
 def _to_the_end(operation: Callable[[], _T]) -> _T:

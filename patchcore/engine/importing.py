@@ -247,6 +247,9 @@ class ImportWatch:
                 # A namespace package has no body: importlib gives it a loader later (`_init_module_attrs`) and never
                 # calls `exec_module` of one that it has found here. The end of its import is all there is to watch.
                 _JoinedLock.join(name, self.executed)
+                if name in self._windows and importer_of(name) == get_ident():  # and not a mere look-up
+                    with _Body(self, name):
+                        pass
             else:
                 self._stand_in(spec)
         return spec

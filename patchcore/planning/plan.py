@@ -31,7 +31,7 @@ class PlannedPatch(NamedTuple):
         provenance: who contributes it.
         targets: the target of each change, with its module.
         verdict: ``apply``, ``off``, ``skipped`` or ``failed``, see :class:`patchcore.planning.conditions.Verdict`.
-        reason: why it is not applied, empty when it is.
+        reason: why it is not applied, or not yet; empty when it is.
         chosen_by: the setting that enabled or disabled it; ``None`` for the default.
         rival: of a conflict, the patch that is applied instead.
         chosen_as: the name by which that setting means it.

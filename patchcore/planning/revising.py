@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from types import MappingProxyType
 
 from patchcore.declare.target import Target
 from patchcore.planning.conditions import APPLY
@@ -12,18 +13,28 @@ from patchcore.report import FAILED, SKIPPED
 __all__ = ["continue_plan", "with_vetoes"]
 
 
-def with_vetoes(plan: Plan, vetoes: Mapping[str, str]) -> Plan:
-    """Return ``plan`` with the patches that plugins have vetoed skipped; the reasons are given by name."""
-    if not vetoes:
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+def with_vetoes(plan: Plan, vetoes: Mapping[str, str], waits: Mapping[str, str] = _NONE) -> Plan:
+    """Return ``plan`` with the answers of plugins.
+
+    Args:
+        plan: as it is without plugins.
+        vetoes: the reasons of patches that plugins have vetoed, by name: they are skipped.
+        waits: the reasons of patches that plugins hold back, by name: they will be applied later.
+    """
+    if not vetoes and not waits:
         return plan
-    return plan.evolve(
-        patches=tuple(
-            entry._replace(verdict=SKIPPED, reason=vetoes[entry.patch.name], vetoed=True)
-            if entry.patch.name in vetoes
-            else entry
-            for entry in plan
-        )
-    )
+    entries = []
+    for entry in plan:
+        name = entry.patch.name
+        if name in vetoes:
+            entry = entry._replace(verdict=SKIPPED, reason=vetoes[name], vetoed=True)
+        elif name in waits:
+            entry = entry._replace(reason=waits[name])
+        entries.append(entry)
+    return plan.evolve(patches=tuple(entries))
 
 
 def continue_plan(

@@ -131,7 +131,7 @@ FAILURES = {
     "by a wrong answer of before_apply": (
         f"{HOOK}before_apply(): return False",
         "before_apply",
-        "TypeError: expected None or Skip('why'), got False",
+        "TypeError: expected None, Skip('why') or Wait('why'), got False",
     ),
 }
 

@@ -1,0 +1,1 @@
+"""The patches of :mod:`serving` for an NPU."""
