@@ -3,6 +3,7 @@
 from patchcore.builtin.call.change import Call
 from patchcore.builtin.imports.changes import DummyImport, InjectImport, ReplaceImport, StubImport, WhileImporting
 from patchcore.builtin.install.command import install_command
+from patchcore.builtin.instances.change import Instances
 from patchcore.builtin.phases.phases import reach
 from patchcore.builtin.rewrite.changes import Rewrite, Rules, Source
 from patchcore.builtin.verify.check import Case, Check, Size
@@ -13,6 +14,7 @@ __all__ = [
     "Check",
     "DummyImport",
     "InjectImport",
+    "Instances",
     "ReplaceImport",
     "Rewrite",
     "Rules",
