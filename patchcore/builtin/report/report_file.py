@@ -76,6 +76,14 @@ class _Environment(NamedTuple):
     directory: str
 
 
+class _Job(NamedTuple):
+    """See :meth:`patchcore.builtin.run.process_report.ProcessReport.describe`."""
+
+    group: str = ""
+    generation: _Count = 0
+    clock: _Seconds = 0.0
+
+
 class _Setting(NamedTuple):
     name: str
     value: str
@@ -116,6 +124,7 @@ class _Report(NamedTuple):
     layers: list[TargetRecord]
     timeline: _Timeline
     error: str = ""
+    job: _Job = _Job()
 
 
 class _News(NamedTuple):
@@ -131,7 +140,13 @@ def _schema(kind: Any) -> Any:
     """
     if hasattr(kind, "_field_defaults"):
         types, defaults = {**get_type_hints(kind, include_extras=True), **_LIMITS}, kind._field_defaults
-        fields = [(n, _schema(types[n]), *((defaults[n],) if n in defaults else ())) for n in kind._fields]
+        fields: list[Any] = []
+        for name in kind._fields:
+            schema, default = _schema(types[name]), defaults.get(name)
+            if hasattr(default, "_field_defaults"):  # a record of defaults
+                fields.append((name, schema, msgspec.field(default_factory=schema)))
+            else:
+                fields.append((name, schema, default) if name in defaults else (name, schema))
         return msgspec.defstruct(kind.__name__, fields)
     origin, arguments = get_origin(kind), get_args(kind)
     if not arguments or origin is Annotated or origin is Literal:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Optional, Union
 
 import patchcore as pc
 from patchcore.builtin.run.advice import advise_at_the_end
@@ -85,6 +85,7 @@ class ProcessReport:
         self._error = ""
         self._lock = threading.RLock()
         self._manifest: Optional[tuple[Plan, Manifest, str, str]] = None  # with its digest, and as JSON
+        self._job: dict[str, Union[str, int, float]] = {}
         self._rename()
 
     def begin(self) -> None:
@@ -101,6 +102,16 @@ class ProcessReport:
             threading._register_atexit(self._end_of_child)  # type: ignore[attr-defined]  # CPython 3.9 to 3.14
         except RuntimeError:  # the interpreter is on its way out
             pass
+
+    def describe(self, **facts: Union[str, float]) -> None:
+        """Add facts about the job that this process is part of to its report; they are written with the next report.
+
+        Args:
+            facts: ``group``, the id of the ranks that have found each other; ``generation``, 1 for the first, one more
+                after each restart of the group; ``clock``, seconds by which the clock of this machine is ahead of the
+                clock of rank 0.
+        """
+        self._job.update(facts)
 
     @property
     def manifest(self) -> Manifest:
@@ -177,6 +188,7 @@ class ProcessReport:
             "error": self._error,
             "written": time.time(),
             "digest": digest,
+            "job": self._job,
             "arguments": self._session.arguments,
             "settings": _describe(self._patcher.settings),
             "timeline": TIMELINE.view({record.name for record in report.patches}),

@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import logging
-from collections.abc import Iterator, Mapping
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +24,7 @@ from patchcore.builtin.run.timeline import COMPARED, TIMELINE
 from patchcore.builtin.shared.manifest import make_manifest
 from patchcore.engine.engine import ENGINE
 from patchcore.settings import Settings
+from patchcore_torch.ranks.agreement import Comparison
 from patchcore_torch.ranks.comparing import compare_when_grouped
 
 TORCH = {
@@ -48,7 +52,8 @@ TORCH = {
         """,
     "trainer": "from torch.distributed import init_process_group as init",
 }
-KEY = "patchcore/manifest/{}".format
+HOST = os.uname().nodename
+OFFER, ANSWER, CONFIRMED = "patchcore/ranks/offer", "patchcore/ranks/answer/1", "patchcore/ranks/confirmed/1"
 
 
 @pytest.fixture
@@ -78,18 +83,40 @@ def job(make_package: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
             holder.revert()
 
 
-def presented(*patches: pc.Patch) -> MemoryStore:
-    """Return a store in which rank 0 has presented what it patches."""
-    store = MemoryStore()
-    store.set(KEY(0), json.dumps(make_manifest(patcher(*patches).plan())))
+class PeerStore(MemoryStore):
+    """A store with a second rank that answers as soon as this process has written its part."""
+
+    def __init__(self, peer: Comparison | None = None, **peer_of: Any) -> None:
+        super().__init__()
+        self._of_rank_1 = peer_of
+        self._peer = peer
+
+    def check(self, keys: Sequence[str]) -> bool:
+        if self._of_rank_1 and OFFER in self.values and self._peer is None:
+            self._peer = Comparison(MemoryStore(), 1, 2, self._of_rank_1["manifest"], HOST)
+            self._peer._store = self.alone
+        if self._peer is not None and keys[0] in (ANSWER, CONFIRMED):
+            self._peer.run(0)
+        return super().check(keys)
+
+    @property
+    def alone(self) -> MemoryStore:
+        """The same values, without the peer."""
+        store = MemoryStore()
+        store.values = self.values
+        return store
+
+
+def presented(*patches: pc.Patch) -> PeerStore:
+    """Return a store in which rank 0 has offered what it patches."""
+    store = PeerStore()
+    store._peer = Comparison(store.alone, 0, 2, make_manifest(patcher(*patches).plan()), HOST)
     return store
 
 
-def answered(lines: list[str]) -> MemoryStore:
-    """Return a store in which rank 1 has answered to what rank 0 has yet to present."""
-    store = MemoryStore()
-    store.set(KEY(1), json.dumps(lines))
-    return store
+def answered(*patches: pc.Patch) -> PeerStore:
+    """Return a store in which rank 1, with these patches, answers to what rank 0 has yet to offer."""
+    return PeerStore(manifest=make_manifest(patcher(*patches).plan()))
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
@@ -104,23 +131,24 @@ def test_ranks_that_agree_hear_nothing(job: Any, caplog: pytest.LogCaptureFixtur
     store = presented(PRICE)
     assert job(PRICE, rank=1, store=store, on_failure=on_failure).init("gloo") == "group"
     assert said(caplog) == []
-    assert json.loads(store.get(KEY(1))) == []
+    assert json.loads(store.get(ANSWER))["differences"] == []
 
 
 def test_a_rank_says_quietly_how_it_differs(job: Any, caplog: pytest.LogCaptureFixture) -> None:
     store = presented(PRICE)
     assert job(PRICE, LABEL, rank=1, store=store).init("gloo") == "group"
     assert said(caplog) == [("INFO", LINE)]
-    assert json.loads(store.get(KEY(1))) == [LINE]
+    assert len(json.loads(store.get(ANSWER))["differences"]) == 1
 
 
 @pytest.mark.parametrize(("on_failure", "level"), [("warn", "WARNING"), ("ignore", "INFO")])
 def test_rank_0_says_it_for_all(job: Any, caplog: pytest.LogCaptureFixture, on_failure: str, level: str) -> None:
-    store = answered([LINE])
+    store = answered(PRICE, LABEL)
     trainer = job(PRICE, rank=0, store=store, on_failure=on_failure)
     assert trainer.init("gloo") == "group"
     assert said(caplog) == [(level, LINE)]
-    assert json.loads(store.get(KEY(0))) == make_manifest(trainer.patcher.applied_plan)
+    presented = json.loads(store.get("patchcore/ranks/manifest"))["manifest"]
+    assert presented == make_manifest(trainer.patcher.applied_plan)
 
 
 @pytest.mark.parametrize(("patches", "detail"), [((PRICE,), "2 ranks have the same patches"), ((PRICE, LABEL), LINE)])
@@ -142,8 +170,8 @@ def test_under_the_policy_to_raise_no_group_is_made_of_ranks_that_differ(job: An
 
 
 def test_rank_0_raises_too(job: Any) -> None:
-    with pytest.raises(pc.PatchError, match="rank 1 differs; and so on"):
-        job(PRICE, rank=0, store=answered(["rank 1 differs", "and so on"]), on_failure="raise").init("gloo")
+    with pytest.raises(pc.PatchError, match=r"rank 1 differs from rank 0: patch shop\.label"):
+        job(PRICE, rank=0, store=answered(PRICE, LABEL), on_failure="raise").init("gloo")
 
 
 def test_the_call_goes_through_as_it_is(job: Any) -> None:
@@ -169,20 +197,65 @@ def test_without_a_store_training_goes_on(
 
 
 def test_what_the_store_holds_may_be_of_another_patchcore(job: Any, caplog: pytest.LogCaptureFixture) -> None:
+    store = presented(PRICE)
+    store.set(
+        "patchcore/ranks/manifest",
+        json.dumps({**json.loads(store.get("patchcore/ranks/manifest")), "manifest": {"patches": 3}}),
+    )
+    assert job(PRICE, LABEL, rank=1, store=store).init() == "group"
+    ((level, message),) = said(caplog)
+    assert level == "INFO"
+    assert message.startswith("rank 1 cannot read the patches of rank 0: ")
+    assert message.endswith("; install the same patchcore for every rank")
+
+
+def test_a_rank_that_does_not_answer_does_not_stop_the_others(
+    job: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group is there after two seconds; a thread waits for a minute, and logs what became of it."""
+    monkeypatch.setattr("patchcore_torch.ranks.comparing._AT_ONCE", 0.1)
+    monkeypatch.setattr("patchcore_torch.ranks.agreement.PATIENCE", 0.6)
+    begun = time.monotonic()
+    assert job(PRICE, rank=0, store=MemoryStore()).init() == "group"
+    assert time.monotonic() - begun < 0.5
+    assert said(caplog) == []
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "patchcore.ranks"]
+    thread.join(20)
+    ((level, message),) = said(caplog)
+    assert (level, message.partition(" (")[0]) == ("WARNING", "rank 1 sends no patches to compare")
+
+
+def test_a_rank_that_is_late_is_compared_by_the_thread(
+    job: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("patchcore_torch.ranks.comparing._AT_ONCE", 0.1)
     store = MemoryStore()
-    store.set(KEY(0), '{"patches": 3}')
-    assert job(PRICE, rank=1, store=store).init() == "group"
-    assert [level for level, _ in said(caplog)] == ["INFO"]
+    job(PRICE, rank=0, store=store).init()
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "patchcore.ranks"]
+    late = Comparison(store, 1, 2, make_manifest(patcher(PRICE, LABEL).plan()), HOST)
+    assert late.run(20)
+    thread.join(20)
+    ((level, message),) = said(caplog)
+    assert level == "WARNING"
+    assert message.endswith(LINE.partition(": ")[2])
+
+
+def test_under_the_policy_to_raise_a_rank_that_does_not_answer_is_an_error(
+    job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("patchcore_torch.ranks.agreement.PATIENCE", 0.2)
+    with pytest.raises(pc.PatchError, match="rank 1 sends no patches to compare"):
+        job(PRICE, rank=0, store=MemoryStore(), on_failure="raise").init()
 
 
 def test_only_the_first_group_is_compared(job: Any, caplog: pytest.LogCaptureFixture) -> None:
-    trainer = job(PRICE, rank=0, store=answered([LINE]))
+    trainer = job(PRICE, rank=0, store=answered(PRICE, LABEL))
     assert [trainer.init(), trainer.init()] == ["group", "group"]
     assert said(caplog) == [("WARNING", LINE)]
 
 
 def test_a_group_that_fails_is_not_compared_and_the_next_one_is(job: Any, caplog: pytest.LogCaptureFixture) -> None:
-    trainer = job(PRICE, rank=0, store=answered([LINE]))
+    trainer = job(PRICE, rank=0, store=answered(PRICE, LABEL))
     trainer.c10d.error = ConnectionError("nobody is there")
     with pytest.raises(ConnectionError, match="nobody is there"):
         trainer.init()
@@ -193,7 +266,7 @@ def test_a_group_that_fails_is_not_compared_and_the_next_one_is(job: Any, caplog
 
 
 def test_the_report_is_written_when_the_ranks_meet(job: Any, tmp_path: Path) -> None:
-    trainer = job(PRICE, rank=0, store=answered([]))
+    trainer = job(PRICE, rank=0, store=answered(PRICE))
     assert not (tmp_path / "reports").exists()
     trainer.init()
     (path,) = (tmp_path / "reports").iterdir()
@@ -206,4 +279,4 @@ def test_a_report_that_cannot_be_made_does_not_stop_training(job: Any, monkeypat
         raise TypeError("no report")
 
     monkeypatch.setattr(ProcessReport, "_to_json", fail)
-    assert job(PRICE, rank=0, store=answered([])).init() == "group"
+    assert job(PRICE, rank=0, store=answered(PRICE)).init() == "group"
