@@ -5,6 +5,9 @@ Python informs audit hooks of that call; one of them looks for comparisons that 
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 from benchmarks.measure import interleave
 from benchmarks.processes import environment, reported
 from benchmarks.rows import Budget, RatioLimit, Row, compare, skipped
@@ -52,18 +55,42 @@ _HOOKS = {
 
 def rows(budget: Budget) -> list[Row]:
     """Take the processor time of the imports in fresh interpreters, with the patch and without; then time a call."""
-    env, found = environment(), []
-    for library, statement in _STATEMENTS.items():
-        what = f"import of {library}, compared lines edited"
-        why = missing("torch", "torch_npu_patches", library)
-        if why is not None:
-            found.append(skipped(SUBJECT, what, PLAIN, why))
-            continue
-        end = _IMPORT.format(statement=statement)
-        timings = {"edited": reported(_START + _APPLY + end, env), "plain": reported(_START + end, env)}
-        samples = interleave(timings, budget.rounds(11))
-        found.append(compare(SUBJECT, what, PLAIN, samples["edited"], samples["plain"], budget=budget, limit=LIMIT))
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for library, statement in _STATEMENTS.items():
+            found += _imports(budget, library, statement, folder)
     return [*found, _getframe(budget)]
+
+
+def _imports(budget: Budget, library: str, statement: str, folder: str) -> list[Row]:
+    """Compare the import of a library with the plain one: where nothing is kept from earlier processes, and later.
+
+    Args:
+        budget: of the run.
+        library, statement: what is imported, and how.
+        folder: for what processes keep; it is the cache of the user there.
+    """
+    what = f"import of {library}, compared lines edited"
+    first = f"{what}, with nothing kept"
+    why = missing("torch", "torch_npu_patches", library)
+    if why is not None:
+        return [skipped(SUBJECT, what, PLAIN, why), skipped(SUBJECT, first, PLAIN, why)]
+    later = {**environment(), "XDG_CACHE_HOME": str(Path(folder, "later"))}
+    later.pop("PYTHONDONTWRITEBYTECODE", None)
+    never = {**later, "XDG_CACHE_HOME": str(Path(folder, "never")), "PYTHONDONTWRITEBYTECODE": "1"}
+    end = _IMPORT.format(statement=statement)
+    edited = _START + _APPLY + end
+    timings = {
+        "edited": reported(edited, later),
+        "first": reported(edited, never),
+        "plain": reported(_START + end, later),
+    }
+    timings["edited"]()  # writes the bytecode of the library, and what is kept
+    samples = interleave(timings, budget.rounds(11))
+    return [
+        compare(SUBJECT, what, PLAIN, samples["edited"], samples["plain"], budget=budget, limit=LIMIT),
+        compare(SUBJECT, first, PLAIN, samples["first"], samples["plain"], budget=budget),
+    ]
 
 
 def _getframe(budget: Budget) -> Row:

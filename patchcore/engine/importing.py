@@ -232,9 +232,11 @@ class ImportWatch:
         if name in asking:
             return None
         asking.add(name)
-        others = functools.partial(ask_finders, name, path, target, but=self)
         try:
-            spec = others() if provider is None else provider.find_spec(name, others)
+            if provider is None:
+                spec = ask_finders(name, path, target, but=self)
+            else:
+                spec = provider.find_spec(name, functools.partial(ask_finders, name, path, target, but=self))
         finally:
             asking.discard(name)
         if compiler is not None and spec is not None and compiles_as_python_does(spec.loader):

@@ -6,6 +6,7 @@ import ast
 import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
 from typing import Any, Optional, Union
 
 from patchcore.declare.changes import Change, as_reference, resolve
@@ -30,6 +31,9 @@ class Source:
     Attributes:
         name, file, text, lines: the same.
         needs: the objects that the edited code uses: the name under which it finds each, and its target.
+        notes: a list to which ``edit`` of :class:`Rules` appends what it wants to remember about the source; ``noted``
+            gets it. With ``depends_on``, notes are kept in a file: they are texts, numbers, truth values, ``None``, and
+            tuples of these.
 
     Examples:
         >>> import patchcore as pc
@@ -45,6 +49,7 @@ class Source:
         self.text = text
         self.lines = lines
         self.needs: dict[str, Target] = {}
+        self.notes: list[Any] = []
 
     def reference(self, target: str) -> ast.expr:
         """Return an expression for the object ``package.module:name``, which the edited code can call.
@@ -102,6 +107,12 @@ class Rules(Declaration):
             module as a whole.
         concerns: called with the name of a module and the path of its source; returns false for a module that must not
             be edited. ``None`` for every module that the change names.
+        noted: called with the path of a source and the notes that ``edit`` has made about it, each time the source was
+            edited, or would have been.
+        depends_on: names of packages or modules. If given, the results of ``edit`` and ``find`` are kept in a file in
+            the cache of the user, as Python keeps bytecode: a later process imports the same module without a search
+            and without parsing. Name all that the results depend on beside the source: if a file of these packages
+            changes, nothing that was kept is used. Without it, nothing is kept.
 
     Raises:
         DeclarationError: an argument is malformed.
@@ -123,6 +134,8 @@ class Rules(Declaration):
     attributes: tuple[str, ...]
     find: Optional[Callable[[str], Iterable[int]]]
     concerns: Optional[Callable[[str, str], bool]]
+    noted: Optional[Callable[[str, Sequence[Any]], object]]
+    depends_on: tuple[str, ...]
 
     def __init__(
         self,
@@ -132,8 +145,10 @@ class Rules(Declaration):
         attributes: Union[str, Sequence[str]] = (),
         find: Optional[Callable[[str], Iterable[int]]] = None,
         concerns: Optional[Callable[[str, str], bool]] = None,
+        noted: Optional[Callable[[str, Sequence[Any]], object]] = None,
+        depends_on: Union[str, Sequence[str]] = (),
     ) -> None:
-        check_callables("Rules", edit=edit, find=find, concerns=concerns)
+        check_callables("Rules", edit=edit, find=find, concerns=concerns, noted=noted)
         if edit is None:
             raise DeclarationError("Rules: edit must be callable, got None")
         given = as_tuple(words, "words", "Rules")
@@ -144,12 +159,32 @@ class Rules(Declaration):
             raise DeclarationError(f"Rules: attributes must be names with dots between them, got {attributes!r}")
         if chains and not given:
             raise DeclarationError("Rules: attributes have no effect without words: every module is edited")
-        super().__init__(edit=edit, words=given, attributes=chains, find=find, concerns=concerns)
+        packages = as_tuple(depends_on, "depends_on", "Rules")
+        if not all(isinstance(name, str) and all(map(str.isidentifier, name.split("."))) for name in packages):
+            raise DeclarationError(f"Rules: depends_on must be names of packages or modules, got {depends_on!r}")
+        if packages:
+            for what, function in (("edit", edit), ("find", find), ("concerns", concerns)):
+                if function is not None and not _is_of_a_module(function):
+                    raise DeclarationError(f"Rules: with depends_on, {what} must be a function at the top of a module")
+        super().__init__(
+            edit=edit,
+            words=given,
+            attributes=chains,
+            find=find,
+            concerns=concerns,
+            noted=noted,
+            depends_on=packages,
+        )
 
     @property
     def texts(self) -> tuple[str, ...]:
         """Texts; a source without any of them is not edited. Empty if every source may be."""
         return self.words + self.attributes
+
+
+def _is_of_a_module(function: Callable[..., Any]) -> bool:
+    """Return true if the module and the name of a function say which one it is."""
+    return isinstance(function, FunctionType) and function.__qualname__.isidentifier()  # no lambda, no inner function
 
 
 class Rewrite(Change):

@@ -17,7 +17,7 @@ import tokenize
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import CodeType
-from typing import NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 from patchcore.builtin.rewrite.changes import Rules, Source
 from patchcore.declare.target import Target
@@ -26,6 +26,8 @@ __all__ = [
     "FUTURE",
     "Body",
     "Edited",
+    "EditedTree",
+    "Part",
     "edit",
     "edit_tree",
     "may_mention",
@@ -33,6 +35,7 @@ __all__ = [
     "nested",
     "original_code",
     "put_imports",
+    "with_parts",
 ]
 
 #: The tree of a module, or of a statement in a console.
@@ -44,20 +47,45 @@ FUTURE = functools.reduce(
 )
 
 
+#: The code of an edited function, after its place: for each code on the way from the module to the function, the number
+#: of the constant in the one before. The place of the module itself is empty.
+Part = tuple[tuple[int, ...], CodeType]
+
+
 class Edited(NamedTuple):
-    """A module that was compiled with its syntax tree edited.
+    """A module whose syntax tree was edited.
 
     Args:
-        code: of the module.
+        code: of the module; the one that Python has if no line was edited.
+        parts: what was compiled anew.
         lines: the numbers of the edited lines, for each of the rules.
         top_level: those of them that run when the module is imported.
         needs: see :attr:`Source.needs`.
+        notes: see :attr:`Source.notes`, for each of the rules.
     """
 
     code: CodeType
+    parts: Sequence[Part]
     lines: Sequence[frozenset[int]]
     top_level: frozenset[int]
     needs: dict[str, Target]
+    notes: Sequence[Sequence[Any]]
+
+
+class EditedTree(NamedTuple):
+    """The tree of a text, edited.
+
+    Args:
+        tree: that is to be compiled.
+        source: of the text.
+        lines: the numbers of the edited lines, for each of the rules.
+        notes: see :attr:`Source.notes`, for each of the rules.
+    """
+
+    tree: Body
+    source: Source
+    lines: Sequence[frozenset[int]]
+    notes: Sequence[Sequence[Any]]
 
 
 def may_mention(data: bytes, rules: Sequence[Rules]) -> bool:
@@ -125,7 +153,7 @@ def original_code(data: bytes, file: str) -> CodeType:
 def edit(
     name: str, code: CodeType, data: bytes, rules: Sequence[Rules], *, first: str = "", whole: bool = False
 ) -> Optional[Edited]:
-    """Compile a module with its tree edited by each of ``rules``; ``None`` if none of them edits it.
+    """Compile a module with its tree edited by each of ``rules``; ``None`` if it has no line that may be edited.
 
     Args:
         name: of the module.
@@ -139,27 +167,55 @@ def edit(
         Exception: the rules raised it; ``RecursionError`` for a source that is nested too deeply.
     """
     text = importlib.util.decode_source(data)
-    found = [None if each.find is None else frozenset(each.find(text)) for each in rules]
-    if frozenset() in found:
-        rules = [each for each, lines in zip(rules, found) if lines != frozenset()]
-        found = [lines for lines in found if lines != frozenset()]
-    if not rules:
+    found = _lines_to_edit(rules, text)
+    if not any(lines is None or lines for lines in found):
         return None
+    edits = _Edits(rules, found)
     wanted = sorted(frozenset().union(*filter(None, found)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if not whole and None not in found:
             try:
-                return _edit_functions(Source(name, code.co_filename, text, wanted), code, rules)
+                return _edit_functions(Source(name, code.co_filename, text, wanted), code, edits)
             except _OnlyAsAWhole:
-                pass
-        return _edit_module(Source(name, code.co_filename, text, wanted), rules, first, whole)
+                edits = _Edits(rules, found)
+        return _edit_module(Source(name, code.co_filename, text, wanted), code, edits, first, whole)
+
+
+def _lines_to_edit(rules: Sequence[Rules], text: str) -> list[Optional[frozenset[int]]]:
+    """Return the numbers of the lines that each of ``rules`` may edit; ``None`` for rules that do not find them."""
+    return [None if each.find is None else frozenset(each.find(text)) for each in rules]
+
+
+class _Edits:
+    """Edits trees of one source by several rules, and adds up the lines and the notes of each.
+
+    Args:
+        rules: in the order in which they edit.
+        found: the lines that each may edit; rules that have found none are left out.
+    """
+
+    def __init__(self, rules: Sequence[Rules], found: Sequence[Optional[frozenset[int]]]) -> None:
+        self._rules = [each if lines is None or lines else None for each, lines in zip(rules, found)]
+        self.lines: list[frozenset[int]] = [frozenset() for _ in rules]
+        self.notes: list[list[Any]] = [[] for _ in rules]
+
+    def edit(self, tree: ast.Module, source: Source) -> frozenset[int]:
+        """Edit a tree in place; return the numbers of the edited lines."""
+        edited: frozenset[int] = frozenset()
+        for number, each in enumerate(self._rules):
+            if each is not None:
+                source.notes = self.notes[number]
+                lines = frozenset(each.edit(tree, source))
+                self.lines[number] |= lines
+                edited |= lines
+        return edited
 
 
 def edit_tree(
     name: str, file: str, text: str, rules: Sequence[Rules], parse: Callable[[], Body]
-) -> Optional[tuple[Body, Source, Sequence[frozenset[int]]]]:
-    """Edit the tree of a text by each of ``rules``; return it with the source and the edited lines, for each of them.
+) -> Optional[EditedTree]:
+    """Edit the tree of a text by each of ``rules``.
 
     Args:
         name: of the module.
@@ -169,31 +225,28 @@ def edit_tree(
         parse: makes the tree; called if there may be a line to edit.
 
     Returns:
-        ``None`` if nothing was edited.
+        ``None`` if there is no line that may be edited.
 
     Raises:
         Exception: the rules or ``parse`` raised it.
     """
-    found = [None if each.find is None else frozenset(each.find(text)) for each in rules]
-    if all(lines == frozenset() for lines in found):
+    found = _lines_to_edit(rules, text)
+    if not any(lines is None or lines for lines in found):
         return None
     source = Source(name, file, text, sorted(frozenset().union(*filter(None, found))))
+    edits = _Edits(rules, found)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tree = parse()
-    module = ast.Module(tree.body, [])
-    lines = [
-        frozenset() if some == frozenset() else frozenset(each.edit(module, source)) for each, some in zip(rules, found)
-    ]
-    return (tree, source, lines) if any(lines) else None
+    edits.edit(ast.Module(tree.body, []), source)
+    return EditedTree(tree, source, edits.lines, edits.notes)
 
 
-def _edit_module(source: Source, rules: Sequence[Rules], first: str, whole: bool) -> Optional[Edited]:
+def _edit_module(source: Source, code: CodeType, edits: _Edits, first: str, whole: bool) -> Edited:
     tree = ast.parse(source.text, source.file)
-    lines = [frozenset(each.edit(tree, source)) for each in rules]
-    edited = frozenset().union(*lines)
+    edited = edits.edit(tree, source)
     if not edited:
-        return None
+        return Edited(code, (), edits.lines, frozenset(), source.needs, edits.notes)
     top_level = frozenset(line for line in edited if not _in_function(tree.body, line))
     if whole:
         start: list[ast.stmt] = []
@@ -201,8 +254,8 @@ def _edit_module(source: Source, rules: Sequence[Rules], first: str, whole: bool
             space = ast.Call(ast.Name("globals", ast.Load()), [], [])
             start = [ast.Expr(ast.Call(source.reference(first), [space], []))]
         put_imports(tree, source.needs, start)
-    code: CodeType = compile(tree, source.file, "exec", dont_inherit=True)
-    return Edited(code, lines, top_level, source.needs)
+    made: CodeType = compile(tree, source.file, "exec", dont_inherit=True)
+    return Edited(made, [((), made)], edits.lines, top_level, source.needs, edits.notes)
 
 
 class _OnlyAsAWhole(Exception):
@@ -223,11 +276,11 @@ class _Function(NamedTuple):
     code: CodeType
 
 
-def _edit_functions(source: Source, code: CodeType, rules: Sequence[Rules]) -> Optional[Edited]:
+def _edit_functions(source: Source, code: CodeType, edits: _Edits) -> Edited:
     """Compile the functions that have a line to edit; raise :class:`_OnlyAsAWhole` if a line is in none."""
     texts = source.text_lines
-    lines: list[frozenset[int]] = [frozenset() for _ in rules]
-    made, last = code, 0
+    parts: list[Part] = []
+    last = 0
     for line in source.lines:
         if line <= last:
             continue
@@ -237,17 +290,15 @@ def _edit_functions(source: Source, code: CodeType, rules: Sequence[Rules]) -> O
         last = definition.end_lineno or 0
         if line > last:
             raise _OnlyAsAWhole
-        here = [frozenset(each.edit(tree, source)) for each in rules]
-        edited = frozenset().union(*here)
+        edited = edits.edit(tree, source)
         if not edited:
             continue
         if min(edited) <= max(definition.lineno, definition.body[0].lineno - 1):
             raise _OnlyAsAWhole  # perhaps a decorator or default, which the module evaluates
         flags = code.co_flags & FUTURE
         new = _code_of(compile(tree, source.file, "exec", flags, dont_inherit=True), function)
-        made = _replaced(made, function.path, new)
-        lines = [old | new for old, new in zip(lines, here)]
-    return Edited(made, lines, frozenset(), source.needs) if made is not code else None
+        parts.append((function.path, new))
+    return Edited(with_parts(code, parts), parts, edits.lines, frozenset(), source.needs, edits.notes)
 
 
 def _function_at(code: CodeType, line: int) -> _Function:
@@ -350,6 +401,13 @@ def _code_of(module: CodeType, function: _Function) -> CodeType:
     if not same:  # type parameters of a class, say
         raise _OnlyAsAWhole
     return found
+
+
+def with_parts(code: CodeType, parts: Iterable[Part]) -> CodeType:
+    """Return the code of a module with parts of it replaced."""
+    for place, part in parts:
+        code = _replaced(code, place, part)
+    return code
 
 
 def _replaced(code: CodeType, path: Sequence[int], new: CodeType) -> CodeType:

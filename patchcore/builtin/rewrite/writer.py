@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 from patchcore.builtin.rewrite import pytests
 from patchcore.builtin.rewrite.changes import Rewrite, Rules
 from patchcore.builtin.rewrite.compiling import Edited, edit, edit_tree, may_mention, mentions, nested, original_code
+from patchcore.builtin.rewrite.kept import NOTHING, Result, Results, Stamp, check_packages, results_of, stamp_of
 from patchcore.builtin.rewrite.texts import Text, TextCodes, compile_by
 from patchcore.declare.changes import resolve
 from patchcore.declare.slots import NamespaceSlot, Slot
@@ -58,6 +59,7 @@ class RewriteWriter(Writer):
         application, state = context.application, context.state
         assert isinstance(state.change, Rewrite)
         rules = state.change.found_rules()
+        check_packages(rules)
         with self._engine.journal.lock:
             compile_slot = NamespaceSlot(builtins, "compile", "builtins:compile")
             if state.control is not None or not context.write(
@@ -112,6 +114,9 @@ class Rewriter:
         self._engine = engine
         self._active: list[_Rewriting] = []
         self._files: dict[str, _File] = {}  # by path
+        self._keeping: list[_Rewriting] = []  # those whose rules keep their results
+        self._others: list[_Rewriting] = []
+        self._results: Optional[Results] = None  # of these
         self._texts = TextCodes()
         self._caches = _Caches()
         pytests.TESTERS.add(self)
@@ -125,7 +130,7 @@ class Rewriter:
     def begin(self, application: Application, state: ChangeState, change: Rewrite, rules: Rules) -> _Rewriting:
         """Edit modules by ``rules`` from now on; return the control that ends it."""
         begun = _Rewriting(self, application, state, change, rules)
-        self._active = [*self._changes(), begun, self._caches]
+        self._activate([*self._changes(), begun])
         self._engine.watch.compile_with(self)
         return begun
 
@@ -139,8 +144,7 @@ class Rewriter:
 
     def end(self, ended: _Rewriting) -> None:
         """Edit modules without ``ended`` from now on, and give loaded functions the code without its edits."""
-        changes = [each for each in self._changes() if each is not ended]
-        self._active = [*changes, self._caches] if changes else []
+        self._activate([each for each in self._changes() if each is not ended])
         if not self._active:
             self._engine.watch.compile_with(None)
         self._exchange(self._files)
@@ -153,9 +157,9 @@ class Rewriter:
 
     def edits(self, name: str, file: str) -> bool:
         """Return true if the module ``name`` with the source ``file`` may get edited lines; see :mod:`.pytests`."""
-        if not self.concerns(name, file):
+        if not self._covers(name, file):
             return False
-        rules = self._with_words(name, file)
+        rules = _with_words(self._concerned(name, file))
         try:
             with open(file, "rb") as opened:
                 return not rules or may_mention(opened.read(), rules)
@@ -178,7 +182,7 @@ class Rewriter:
         found = {}
         for name, module in loaded_modules().items():
             loader = _loader_of(module)
-            if loader is None or not self.concerns(name, loader.path):
+            if loader is None or not self._covers(name, loader.path):
                 continue
             if name != "__main__" and is_initializing(module):  # functions that it has yet to define follow at its end
                 self._engine.watch.join(name, lambda name, module: self.follow())
@@ -190,7 +194,7 @@ class Rewriter:
         """Return true if an applied change may edit the module ``name``, which was imported before the change."""
         try:
             data = loader.get_data(loader.path)
-            rules = self._with_words(name, loader.path)
+            rules = _with_words(self._concerned(name, loader.path))
             if rules and not may_mention(data, rules):
                 return False
             # a script has no bytecode cache, which would be written here
@@ -204,18 +208,68 @@ class Rewriter:
         return True
 
     def concerns(self, name: str, file: str) -> bool:
-        return any(each.concerns(name, file) for each in self._active)
+        result = None if self._results is None else self._results.get(file)
+        if result is NOTHING and not self._others:  # the usual case; this is called for each module that is imported
+            return False
+        if result is None:
+            concerned = self._concerned(name, file)
+            if not concerned:
+                self._keep(file, stamp_of(file), concerned, None)
+            return bool(concerned)
+        if result.parts:
+            return True
+        for number, notes in zip(result.rules, result.notes):  # on the lines that the rules have left alone
+            self._keeping[number].noted(file, notes)
+        return any(each.concerns(name, file) for each in self._others)
+
+    def _covers(self, name: str, file: str) -> bool:
+        return bool(self._concerned(name, file))
+
+    def _concerned(self, name: str, file: str) -> list[_Rewriting]:
+        """Return the applied changes that edit the module ``name`` with the source ``file``."""
+        return [each for each in self._active if each.concerns(name, file)]
+
+    def _activate(self, changes: Sequence[_Rewriting]) -> None:
+        """Edit modules for ``changes`` from now on, in this order."""
+        self._active = [*changes, self._caches] if changes else []
+        self._keeping = [each for each in changes if each.rules.depends_on]
+        self._others = [each for each in changes if not each.rules.depends_on]
+        self._results = results_of([(each.change.modules, each.rules) for each in self._keeping])
+
+    def _keep(
+        self, path: str, stamp: Optional[Stamp], concerned: Sequence[_Rewriting], edited: Optional[Edited]
+    ) -> None:
+        """Keep what the changes ``concerned`` did with a source, if all of them keep their results."""
+        if self._results is not None and stamp is not None and all(each in self._keeping for each in concerned):
+            numbers = [self._keeping.index(each) for each in concerned]
+            self._results.put(path, stamp, Result.of(edited, numbers))
 
     def code_of(self, name: str, loader: SourceFileLoader, *, alone: bool) -> tuple[CodeType, Mapping[str, Any]]:
+        path = loader.path
+        stamp = stamp_of(path)
+        result = None if alone or self._results is None else self._results.get(path)
         code, data = _read(name, loader)
-        rules = self._with_words(name, loader.path)
-        if rules and not (may_mention(data, rules) and mentions(code, rules)):
+        edited = None if result is None else result.edited(code)
+        if result is not None and edited is not None:
+            concerned = [self._keeping[number] for number in result.rules]
+            if self._concerned(name, path) != concerned:  # another change edits the module, too
+                edited = None
+        else:
+            concerned = self._concerned(name, path)
+            rules = _with_words(concerned)
+            if rules and not (may_mention(data, rules) and mentions(code, rules)):
+                self._keep(path, stamp, concerned, None)
+                return code, {}
+        file = _File.of(name, loader.get_data(path), code)
+        if edited is not None:
+            self._note(file, concerned, edited, _EXECUTED)
+        else:
+            edited = self._edit(file, _EXECUTED, whole=alone)
+            if not alone and self._concerned(name, path) == concerned:  # none of them has failed
+                self._keep(path, stamp, concerned, edited)
+        if edited is None or not edited.parts:
             return code, {}
-        file = _File.of(name, loader.get_data(loader.path), code)
-        edited = self._edit(file, _EXECUTED, whole=alone)
-        if edited is None:
-            return code, {}
-        self._files[loader.path] = file
+        self._files[path] = file
         if alone:
             return edited.code, {}
         file.names.update(edited.needs)
@@ -223,7 +277,7 @@ class Rewriter:
 
     def code_of_script(self, file: str, data: bytes) -> Optional[CodeType]:
         """Return the code to run for the script ``file`` with the source ``data``; ``None`` if no change edits it."""
-        if not self.concerns("__main__", file):
+        if not self._covers("__main__", file):
             return None
         try:
             code = original_code(data, file)
@@ -231,32 +285,32 @@ class Rewriter:
             return None
         entry = _File.of("__main__", data, code)
         edited = self._edit(entry, _EXECUTED, first=BEGIN, whole=True)
-        if edited is None:
+        if edited is None or not edited.parts:
             return None
         self._files[file] = entry
         return edited.code
 
     def code_of_text(self, text: Text) -> Optional[CodeType]:
         """Return the code to run for a text that the program compiles; ``None`` if no change edits it."""
-        worded = self._with_words(text.name, text.place)
+        worded = _with_words(self._concerned(text.name, text.place))
         if worded and not any(word in text.source for each in worded for word in each.texts):
             return None
         while True:
-            concerned = [each for each in self._active if each.concerns(text.name, text.place)]
+            concerned = self._concerned(text.name, text.place)
             rules = [_naming(each) for each in concerned]
             try:
                 found = edit_tree(text.name, text.file, text.source, rules, text.parse)
                 if found is None:
                     return None
-                tree, source, lines = found
-                code = self._texts.compile(text, tree, source.needs)
+                code = self._texts.compile(text, found.tree, found.source.needs) if any(found.lines) else None
             except (SyntaxError, RecursionError):  # Python raises the error itself when it compiles the text
                 return None
             except Exception as error:
                 self._blame(concerned, error)
                 continue
-            for each, some in zip(concerned, lines):
-                each.note(text.file, text.file, some, frozenset(), _EXECUTED)
+            for each, lines, notes in zip(concerned, found.lines, found.notes):
+                each.noted(text.file, notes)
+                each.note(text.file, text.file, lines, frozenset(), _EXECUTED)
             return code
 
     def _blame(self, concerned: Sequence[_Rewriting], error: Exception) -> None:
@@ -266,13 +320,10 @@ class Rewriter:
         else:
             self.fail(concerned[-1], error)
 
-    def _with_words(self, name: str, file: str) -> Sequence[Rules]:
-        """Return the rules that concern a module; empty if some of them edit modules without any words."""
-        rules = [each.rules for each in self._active if each.concerns(name, file)]
-        return rules if all(each.words for each in rules) else ()
-
     def _edit(self, file: _File, when: str, *, first: str = "", whole: bool = False) -> Optional[Edited]:
         """Return a module compiled with the edits of all applied changes; a change whose rules raise fails.
+
+        ``None`` if it has no line that may be edited.
 
         Args:
             file: of the module.
@@ -281,7 +332,7 @@ class Rewriter:
         """
         path = file.originals[0].co_filename
         while True:
-            concerned = [each for each in self._active if each.concerns(file.module, path)]
+            concerned = self._concerned(file.module, path)
             rules = [_naming(each) for each in concerned]
             try:
                 edited = edit(file.module, file.originals[0], file.data, rules, first=first, whole=whole)
@@ -294,18 +345,24 @@ class Rewriter:
             except Exception as error:  # the import continues, without the changes of that patch
                 self._blame(concerned, error)
                 continue
-            file.add(edited.code)
-            for each, lines in zip(concerned, edited.lines):
-                each.note(file.module, path, lines, edited.top_level & lines, when)
+            self._note(file, concerned, edited, when)
             return edited
+
+    def _note(self, file: _File, concerned: Sequence[_Rewriting], edited: Edited, when: str) -> None:
+        path = file.originals[0].co_filename
+        if edited.parts:
+            file.add(edited.code)
+        for each, lines, notes in zip(concerned, edited.lines, edited.notes):
+            each.noted(path, notes)
+            each.note(file.module, path, lines, edited.top_level & lines, when)
 
     def _exchange(self, files: Mapping[str, _File]) -> None:
         """Give every function of ``files``, and of edited texts, the code that the applied changes make."""
         codes: dict[str, dict[CodeType, CodeType]] = {}  # by path: equal codes may come from two files
         needs: dict[str, Mapping[str, Any]] = {}
         for path, file in list(files.items()):
-            edited = self._edit(file, _LOADED) if self.concerns(file.module, path) else None
-            if edited is None:
+            edited = self._edit(file, _LOADED) if self._covers(file.module, path) else None
+            if edited is None or not edited.parts:
                 order = [file.loaded.get(place, code) for place, code in enumerate(file.originals)]
             else:
                 order, needs[path] = list(nested(edited.code)), _names(edited)
@@ -339,7 +396,7 @@ class _Rewriting:
         self.state = state
         self.rules = rules
         self._rewriter = rewriter
-        self._change = change
+        self.change = change
         self._own = getattr(rules.edit, "__module__", "")  # never edited: rules would lose the words they search for
         self._concerns: dict[tuple[str, str], bool] = {}  # by module and file
         self._lines: dict[str, int] = {}  # by module
@@ -360,9 +417,17 @@ class _Rewriting:
         return known
 
     def _covers(self, name: str, file: str) -> bool:
-        if not self._change.covers_module(name) or name == self._own:
+        if not self.change.covers_module(name) or name == self._own:
             return False
         return self.rules.concerns is None or bool(self.rules.concerns(name, file))
+
+    def noted(self, file: str, notes: Sequence[Any]) -> None:
+        """Hand the notes that the rules have made about a source to the plugin that has the rules."""
+        if self.rules.noted is not None:
+            try:
+                self.rules.noted(file, notes)
+            except Exception as error:
+                self._rewriter.fail(self, error)
 
     def note(self, name: str, file: str, lines: frozenset[int], top_level: frozenset[int], when: str) -> None:
         """Record the edited lines of a module, and which of them are at its top level; see ``_edit``."""
@@ -414,6 +479,12 @@ class _EditError(Exception):
         super().__init__(describe_error(error))
         self.culprit = culprit
         self.error = error
+
+
+def _with_words(concerned: Sequence[_Rewriting]) -> Sequence[Rules]:
+    """Return the rules of changes; empty if some of them edit modules without any words."""
+    rules = [each.rules for each in concerned]
+    return rules if all(each.words for each in rules) else ()
 
 
 def _naming(rewriting: _Rewriting) -> Rules:

@@ -27,8 +27,7 @@ SAMPLES = Path(__file__).resolve().parents[2] / "migrate_samples"
 
 @pytest.fixture(autouse=True)
 def no_lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(lines, "LINES", [])
-    monkeypatch.setattr(lines, "_numbers", {})
+    monkeypatch.setattr(lines, "LINES", {})
     running.COUNTS.clear()
     yield
     running.COUNTS.clear()
@@ -59,7 +58,9 @@ class Device(SimpleNamespace):
 def edited(text: str) -> tuple[ast.Module, set[int]]:
     text = textwrap.dedent(text)
     tree = ast.parse(text)
-    found = edit(tree, pc.Source("m", "m.py", text, find(text)))
+    source = pc.Source("m", "m.py", text, find(text))
+    found = edit(tree, source)
+    lines.keep(source.file, source.notes)
     return tree, found
 
 
@@ -304,9 +305,9 @@ class TestReports:
         assert list(reporting.describe()) == ['1 line compares with "cuda" and held for NPUs, too']
 
     def test_lines_of_installed_packages_that_did_not_run_are_counted_only(self) -> None:
-        lines.note(lines.Line("/x/site-packages/lib.py", 3, "a", "b"))
-        lines.note(lines.Line("/x/site-packages/lib.py", 4, "a", why="its function names npu itself"))
-        lines.note(lines.Line("/x/program.py", 5, "a", why="it is a chain of comparisons"))
+        left_alone = (4, "a", "", "its function names npu itself", False)
+        lines.keep("/x/site-packages/lib.py", [(3, "a", "b", "", False), left_alone])
+        lines.keep("/x/program.py", [(5, "a", "", "it is a chain of comparisons", False)])
         assert next(reporting.sections()).lines == (
             "/x/program.py:5: a: left alone, it is a chain of comparisons",
             "in installed packages besides: 1 line edited that did not run, 1 line left alone",
@@ -387,6 +388,7 @@ def test_cuda_is_hidden_from_functions_that_name_npus() -> None:
     source = pc.Source("m", "m.py", BRANCHES, sorted({*find(BRANCHES), *branches.find(BRANCHES)}))
     edit(tree, source)  # what it puts into a function names npu, and the function does not
     assert branches.edit(tree, source) == {6, 8, 12, 14}
+    lines.keep(source.file, source.notes)
     assert [line.line for line in lines.found() if line.hides] == [6, 8, 12, 14]
     assert ast.unparse(tree).count("torch.cuda.is_available()") == 2
 

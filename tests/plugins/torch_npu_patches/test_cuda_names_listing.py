@@ -32,8 +32,7 @@ ON = ["on", "crate/kinds.py:6", "knows", 'd == "cuda"', "its branch for NPUs is 
 
 @pytest.fixture(autouse=True)
 def no_lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(lines, "LINES", [])
-    monkeypatch.setattr(lines, "_numbers", {})
+    monkeypatch.setattr(lines, "LINES", {})
     yield
     for cached in (listing.known, listing._by_file):
         cached.cache_clear()
@@ -70,8 +69,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
 def edited(folder: Path, source: str = MODULE) -> dict[int, str]:
     """Edit the module and return what became of each line: what runs there, or why it is left alone."""
     tree = ast.parse(source)
-    editing.edit(tree, pc.Source("crate.kinds", str(folder / "crate" / "kinds.py"), source, editing.find(source)))
-    return {line.line: line.why or line.after for line in lines.found()}
+    module = pc.Source("crate.kinds", str(folder / "crate" / "kinds.py"), source, editing.find(source))
+    editing.edit(tree, module)
+    return {line.line: line.why or line.after for line in lines.lines_of(module.file, module.notes)}
 
 
 BY_RULE = {3: 'd in ("cuda", "npu")', 6: "its function names npu itself", 9: "it is a chain of comparisons"}
@@ -106,7 +106,9 @@ class TestVerdicts:
         install({"crate": {"1.0": [row]}})
         for name, reason in (("crate.kinds", row[4]), ("crate.others", "")):
             file = str(tmp_path / f"{name.replace('.', '/')}.py")
-            branches.edit(ast.parse(source), pc.Source(name, file, source, branches.find(source)))
+            module = pc.Source(name, file, source, branches.find(source))
+            branches.edit(ast.parse(source), module)
+            lines.keep(file, module.notes)
             assert [line.why for line in lines.found() if line.file == file] == [reason]
 
 

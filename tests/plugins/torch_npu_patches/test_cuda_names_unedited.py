@@ -17,8 +17,7 @@ from torch_npu_patches.cuda_names.patches import CUDA_NAMES
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unedited, "_kept", {})
     monkeypatch.setattr(unedited, "is_on", True)
-    monkeypatch.setattr(lines, "LINES", [])
-    monkeypatch.setattr(lines, "_numbers", {})
+    monkeypatch.setattr(lines, "LINES", {})
 
 
 def run(source: str, file: str = "<string>", mode: str = "exec") -> list[unedited.Comparison]:
@@ -94,7 +93,7 @@ def test_nothing_is_kept_while_the_patch_is_not_applied(monkeypatch: pytest.Monk
 
 
 def test_lines_that_are_known_are_not_missed() -> None:
-    lines.note(lines.Line("<string>", 1, "a == b == 'cuda'", why="it is a chain of comparisons"))
+    lines.keep("<string>", [(1, "a == b == 'cuda'", "", "it is a chain of comparisons", False)])
     assert [each.line for each in run("a == b == 'cuda'\nd == 'cuda'")] == [2]
 
 

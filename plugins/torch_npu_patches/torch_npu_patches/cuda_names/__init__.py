@@ -17,16 +17,32 @@ from __future__ import annotations
 import patchcore as pc
 from torch_npu_patches.cuda_names import branches
 from torch_npu_patches.cuda_names.editing import edit, find
+from torch_npu_patches.cuda_names.lines import keep
 from torch_npu_patches.cuda_names.scope import has_branches, is_library, is_program
 
 __all__ = ["BRANCHES", "LIBRARIES", "PROGRAM"]
 
 #: For the modules of the program: those that are not installed. A module that compares the devices of two objects is
 #: edited without the word, too: the device comes from a configuration, say.
-PROGRAM = pc.Rules(edit, words="cuda", attributes="device.type", find=find, concerns=is_program)
+PROGRAM = pc.Rules(
+    edit,
+    words="cuda",
+    attributes="device.type",
+    find=find,
+    concerns=is_program,
+    noted=keep,
+    depends_on="torch_npu_patches",
+)
 
 #: For installed packages.
-LIBRARIES = pc.Rules(edit, words="cuda", find=find, concerns=is_library)
+LIBRARIES = pc.Rules(edit, words="cuda", find=find, concerns=is_library, noted=keep, depends_on="torch_npu_patches")
 
 #: For packages with branches for NPUs.
-BRANCHES = pc.Rules(branches.edit, words=branches.WORDS, find=branches.find, concerns=has_branches)
+BRANCHES = pc.Rules(
+    branches.edit,
+    words=branches.WORDS,
+    find=branches.find,
+    concerns=has_branches,
+    noted=keep,
+    depends_on="torch_npu_patches",
+)

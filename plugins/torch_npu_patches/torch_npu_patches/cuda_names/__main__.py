@@ -44,19 +44,17 @@ def rows_of(package: str, *, by_rule: bool = False) -> Iterator[tuple[Row, str]]
             tree, functions = parse_source(text), parse_source(text)
         except (SyntaxError, ValueError, RecursionError):
             continue
-        lines.forget(str(path))
         name = ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")
         source = pc.Source(name, str(path), text, found)
         listed = {} if by_rule else listing.verdicts(name, str(path))
         editing.edit(tree, source, listed)
         if _may_hide_cuda(text):
             branches.edit(tree, source, listed)
-        for line in lines.found():
-            if line.file == str(path):
-                where = _function_at(functions.body, line.line)
-                place = f"{path.relative_to(root.parent).as_posix()}:{line.line}"
-                why = line.why or _why_off(package, line.hides)
-                yield Row(place, where, line.before, not why, why), line.after
+        for line in lines.lines_of(str(path), source.notes):
+            where = _function_at(functions.body, line.line)
+            place = f"{path.relative_to(root.parent).as_posix()}:{line.line}"
+            why = line.why or _why_off(package, line.hides)
+            yield Row(place, where, line.before, not why, why), line.after
 
 
 def _may_hide_cuda(text: str) -> bool:

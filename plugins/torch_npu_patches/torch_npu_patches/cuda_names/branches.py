@@ -71,10 +71,10 @@ class _Editor(ast.NodeTransformer):
             return node
         row = self._listed.get((node.lineno, _CALL))
         if row is not None and not row.edited:
-            note(Line(self._source.file, node.lineno, _CALL, why=row.why, hides=True))
+            note(self._source.notes, Line(self._source.file, node.lineno, _CALL, why=row.why, hides=True))
             return node
         self.lines.add(node.lineno)
-        number = note(Line(self._source.file, node.lineno, _CALL, "False", hides=True))
+        place = note(self._source.notes, Line(self._source.file, node.lineno, _CALL, "False", hides=True))
         node.func = ast.copy_location(self._source.reference(_RUNNING), node.func)
-        node.args = [ast.copy_location(ast.Constant(number), node)]
+        node.args = [ast.copy_location(ast.Constant(place), node)]
         return node

@@ -341,7 +341,8 @@ class _Editor(ast.NodeTransformer):
         if len(node.ops) > 1:
             if self._has_device([node.left, *node.comparators]):
                 shown = self._source.segment(node)
-                note(Line(self._source.file, node.lineno, shown, why="it is a chain of comparisons"))
+                line = Line(self._source.file, node.lineno, shown, why="it is a chain of comparisons")
+                note(self._source.notes, line)
             self.generic_visit(node)
             return node
         left, operator, right = node.left, node.ops[0], node.comparators[0]
@@ -370,12 +371,12 @@ class _Editor(ast.NodeTransformer):
             if elements is not None:
                 added = [_npu_text(element) for element in elements if _cuda_text(element)]
                 shown = f"{self._source.segment(node)}, or {', '.join(map(_shown, added))}"
-                number = self._number(node, shown)
+                place = self._place(node, shown)
                 self.generic_visit(node)
-                if number is None:
+                if place is None:
                     return node
                 elements.extend(added)
-                return ast.copy_location(ast.BoolOp(ast.Or(), [self._reached(node, number), node]), node)
+                return ast.copy_location(ast.BoolOp(ast.Or(), [self._reached(node, place), node]), node)
         self.generic_visit(node)
         return node
 
@@ -397,10 +398,10 @@ class _Editor(ast.NodeTransformer):
             return self._call(node, "starts", [function.value, given], shown)
         elements = _collection(given, _cuda_prefix) if isinstance(given, ast.Tuple) else None
         if elements is not None:
-            number = self._number(node, f"{self._source.segment(node)}, or npu")
-            if number is not None:
+            place = self._place(node, f"{self._source.segment(node)}, or npu")
+            if place is not None:
                 elements.extend([_npu_text(element) for element in elements if _cuda_prefix(element)])
-                return ast.copy_location(ast.BoolOp(ast.Or(), [self._reached(node, number), node]), node)
+                return ast.copy_location(ast.BoolOp(ast.Or(), [self._reached(node, place), node]), node)
         return node
 
     def visit_Dict(self, node: ast.Dict) -> ast.AST:
@@ -416,10 +417,10 @@ class _Editor(ast.NodeTransformer):
         cuda = [inner for inner in patterns if _cuda_text(inner.value)]
         if cuda:
             first = cuda[0]
-            number = self._number(first, f"{self._source.segment(first)} | {_shown(_npu_text(first.value))}")
-            if number is not None:
+            place = self._place(first, f"{self._source.segment(first)} | {_shown(_npu_text(first.value))}")
+            if place is not None:
                 node.pattern = _WithNpu().visit(node.pattern)
-                ran: ast.expr = ast.UnaryOp(ast.Not(), self._reached(first, number))
+                ran: ast.expr = ast.UnaryOp(ast.Not(), self._reached(first, place))
                 ran = ast.copy_location(ran, first)
                 guard = (
                     ran if node.guard is None else ast.copy_location(ast.BoolOp(ast.And(), [ran, node.guard]), first)
@@ -430,28 +431,29 @@ class _Editor(ast.NodeTransformer):
 
     def _call(self, node: ast.expr, name: str, arguments: list[ast.expr], after: str, before: str = "") -> ast.expr:
         """Return the call of a function of :mod:`.running` for ``node``; ``node`` itself if it is left alone."""
-        number = self._number(node, after, before)
-        if number is None:
+        place = self._place(node, after, before)
+        if place is None:
             return node
         function = ast.copy_location(self._source.reference(f"{_RUNNING}:{name}"), node)
-        constant = ast.copy_location(ast.Constant(number), node)
+        constant = ast.copy_location(ast.Constant(place), node)
         return ast.copy_location(ast.Call(function, [constant, *arguments], []), node)
 
-    def _reached(self, node: ast.AST, number: int) -> ast.expr:
+    def _reached(self, node: ast.AST, place: str) -> ast.expr:
         function = ast.copy_location(self._source.reference(f"{_RUNNING}:reached"), node)
-        return ast.copy_location(ast.Call(function, [ast.copy_location(ast.Constant(number), node)], []), node)
+        return ast.copy_location(ast.Call(function, [ast.copy_location(ast.Constant(place), node)], []), node)
 
-    def _number(self, node: ast.AST, after: str, before: str = "") -> Optional[int]:
-        """Note the line of ``node`` and return its number; ``None`` if it is left alone."""
+    def _place(self, node: ast.AST, after: str, before: str = "") -> Optional[str]:
+        """Note the line of ``node`` and return its place; ``None`` if it is left alone."""
         line: int = node.lineno  # type: ignore[attr-defined]
         before = before or self._source.segment(node)
         row = self._listed.get((line, before))
         edited, why = (not self._leave, self._leave) if row is None else (row.edited, row.why)
         if not edited:
-            note(Line(self._source.file, line, before, why=why))
+            note(self._source.notes, Line(self._source.file, line, before, why=why))
             return None
         self.lines.add(line)
-        return note(Line(self._source.file, line, before, f"{after}; {why}" if why else after))
+        after = f"{after}; {why}" if why else after
+        return note(self._source.notes, Line(self._source.file, line, before, after))
 
 
 def _shown(node: ast.expr) -> str:

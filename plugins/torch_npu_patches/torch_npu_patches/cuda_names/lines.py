@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from torch_npu_patches.cuda_names.running import COUNTS
 from torch_npu_patches.transfer_to_npu.audit import is_installed
 
-__all__ = ["LINES", "Line", "clear", "forget", "found", "note", "rows"]
+__all__ = ["LINES", "Line", "clear", "found", "keep", "lines_of", "note", "place_of", "rows"]
 
 
 class Line(NamedTuple):
@@ -42,35 +43,50 @@ class Line(NamedTuple):
         return f"{self.file}:{self.line}: {self.before} -> {self.after}, {self.runs}x"
 
 
-#: By number: edited lines pass their numbers to :mod:`torch_npu_patches.cuda_names.running`.
-LINES: list[Line] = []
-_numbers: dict[tuple[str, int, bool], int] = {}  # by file, line, and whether it was edited
+#: By file, line, and whether the line was edited.
+LINES: dict[tuple[str, int, bool], Line] = {}
 
 
-def note(line: Line) -> int:
-    """Keep ``line`` and return its number; several expressions of one line have one number."""
-    key = line.file, line.line, not line.why
-    number = _numbers.get(key)
-    if number is None:
-        number = _numbers[key] = len(LINES)
-        LINES.append(line)
-    elif line.before not in LINES[number].before.split("; "):
-        known = LINES[number]
-        texts = [f"{old}; {new}" if new else old for old, new in zip(known[2:4], line[2:4])]
-        LINES[number] = known._replace(before=texts[0], after=texts[1])
-    return number
+def place_of(file: str, line: int) -> str:
+    """Return the text by which edited code counts a line; see :data:`torch_npu_patches.cuda_names.running.COUNTS`."""
+    return f"{file}:{line}"
+
+
+def note(notes: list[Any], line: Line) -> str:
+    """Append a line to the notes of a source (:attr:`patchcore.Source.notes`), and return its place."""
+    notes.append((line.line, line.before, line.after, line.why, line.hides))
+    return place_of(line.file, line.line)
+
+
+def keep(file: str, notes: Sequence[Any]) -> None:
+    """Keep the lines of a source, from its notes. For :class:`patchcore.Rules`."""
+    _add(LINES, file, notes)
+
+
+def lines_of(file: str, notes: Sequence[Any]) -> list[Line]:
+    """Return the lines of a source, from its notes, in order."""
+    found: dict[tuple[str, int, bool], Line] = {}
+    _add(found, file, notes)
+    return sorted(found.values())
+
+
+def _add(lines: dict[tuple[str, int, bool], Line], file: str, notes: Sequence[Any]) -> None:
+    """Add the lines of a source to ``lines``. Several expressions of one line become one :class:`Line`."""
+    for number, before, after, why, hides in notes:
+        key = file, number, not why
+        known = lines.get(key)
+        if known is None:
+            lines[key] = Line(file, number, before, after, why, hides=hides)
+        elif before not in known.before.split("; "):
+            texts = [f"{old}; {new}" if new else old for old, new in zip(known[2:4], (before, after))]
+            lines[key] = known._replace(before=texts[0], after=texts[1])
 
 
 def found() -> list[Line]:
     """Return the lines of the modules that were compiled so far, by file and line, with their counts."""
-    counted = [line._replace(runs=COUNTS.get(number, 0)) for number, line in enumerate(LINES) if line.file]
-    return sorted(counted)
-
-
-def forget(file: str) -> None:
-    """Forget the lines of ``file``: it is about to be read again."""
-    for key in [key for key in _numbers if key[0] == file]:
-        LINES[_numbers.pop(key)] = Line("", 0, "")
+    return sorted(
+        line._replace(runs=COUNTS.get(place_of(*line[:2]), 0) if line.after else 0) for line in LINES.values()
+    )
 
 
 def clear() -> None:

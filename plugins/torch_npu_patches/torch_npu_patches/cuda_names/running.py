@@ -29,51 +29,51 @@ __all__ = [
 #: What the types of tensors begin with, as ``Tensor.type()`` returns them.
 _CUDA_TENSORS, _NPU_TENSORS = f"torch.{CUDA}", f"torch.{NPU}"
 
-#: How often each line ran, by its number in :data:`torch_npu_patches.cuda_names.lines.LINES`.
-COUNTS: dict[int, int] = {}
+#: How often each line ran, by its place: ``"train.py:12"``.
+COUNTS: dict[str, int] = {}
 
 #: ``torch.compiler.is_dynamo_compiling``, once torch is there.
 is_compiling: Callable[[], bool] = bool
 
 
-def reached(number: int) -> bool:
-    """Count line ``number`` and return false, so that ``reached(1) or x`` is ``x``."""
+def reached(place: str) -> bool:
+    """Count the line at ``place`` and return false, so that ``reached("train.py:12") or x`` is ``x``."""
     if not is_compiling():
-        COUNTS[number] = COUNTS.get(number, 0) + 1
+        COUNTS[place] = COUNTS.get(place, 0) + 1
     return False
 
 
-def same(number: int, value: Any, text: str) -> Any:
+def same(place: str, value: Any, text: str) -> Any:
     """Return ``value == text``, where ``text`` is a CUDA device; true for the NPU of that number, too."""
-    reached(number)
+    reached(place)
     if type(value) is not str:
         return value == text
     return value == text or value == npu_text(text)
 
 
-def different(number: int, value: Any, text: str) -> Any:
+def different(place: str, value: Any, text: str) -> Any:
     """Return ``value != text``, where ``text`` is a CUDA device; false for the NPU of that number, too."""
-    reached(number)
+    reached(place)
     if type(value) is not str:
         return value != text
     return value != text and value != npu_text(text)
 
 
-def alike(number: int, value: Any, other: Any) -> Any:
+def alike(place: str, value: Any, other: Any) -> Any:
     """Return ``value == other``; true also if one of them is a CUDA device and the other the NPU of that number."""
     if type(value) is not str or type(other) is not str:
         return value == other
     npus = _npu(value), _npu(other)
     if npus != (value, other):
-        reached(number)
+        reached(place)
     return npus[0] == npus[1]
 
 
-def unlike(number: int, value: Any, other: Any) -> Any:
+def unlike(place: str, value: Any, other: Any) -> Any:
     """Return ``value != other``; false also if one of them is a CUDA device and the other the NPU of that number."""
     if type(value) is not str or type(other) is not str:
         return value != other
-    return not alike(number, value, other)
+    return not alike(place, value, other)
 
 
 def _npu(text: str) -> str:
@@ -88,20 +88,20 @@ def npu_text(text: str) -> str:
     return NPU + text[len(CUDA) :]
 
 
-def starts(number: int, value: Any, text: str) -> Any:
+def starts(place: str, value: Any, text: str) -> Any:
     """Return ``value.startswith(text)``, where ``text`` is a CUDA device; true for an NPU, too."""
-    reached(number)
+    reached(place)
     if type(value) is not str:
         return value.startswith(text)
     return value.startswith((text, npu_text(text)))
 
 
-def within(number: int, text: str, value: Any) -> bool:
+def within(place: str, text: str, value: Any) -> bool:
     """Return ``text in value``, where ``text`` is a CUDA device; true for an NPU in a text, list, tuple or set, too.
 
     Texts are names of devices, ``npu:1``, and types of tensors, ``torch.npu.FloatTensor``.
     """
-    reached(number)
+    reached(place)
     if text in value:
         return True
     npu = npu_text(text)
@@ -112,9 +112,9 @@ def within(number: int, text: str, value: Any) -> bool:
     return isinstance(value, (list, tuple, set, frozenset)) and npu in value
 
 
-def table(number: int, devices: dict[str, Any]) -> dict[str, Any]:
+def table(place: str, devices: dict[str, Any]) -> dict[str, Any]:
     """Return ``devices``, a table by device, with the entries for CUDA under the NPU's name as well."""
-    reached(number)
+    reached(place)
     for name in list(devices):
         if name.startswith(CUDA):
             devices.setdefault(NPU + name[len(CUDA) :], devices[name])
