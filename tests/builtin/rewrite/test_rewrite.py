@@ -269,6 +269,15 @@ class TestReports:
         notes = made.revert().notes
         assert [note for note in notes if "1 edited line ran when the module was imported; what they did stays" in note]
 
+    def test_lines_belong_to_the_rules_that_edited_them(self, write: Callable[..., Path]) -> None:
+        write()
+        without_lines = pc.Rules(edit, words="apple", find=lambda text: [], concerns=concerns)
+        with patcher(without_lines, BY_FUNCTION) as made:
+            importlib.import_module("fruit")
+            first, second = (patch.changes[0].reason for patch in made.report().patches)
+        assert first == "nothing to edit in the modules that were imported so far"
+        assert second == "12 lines in 1 module"
+
     def test_lines_that_ran_before_the_patch(self, write: Callable[..., Path]) -> None:
         path = write()
         importlib.import_module("fruit")

@@ -8,7 +8,7 @@ import re
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -315,6 +315,42 @@ class TestReports:
 
     def test_nothing_where_nothing_compares(self) -> None:
         assert list(reporting.sections()) == list(reporting.describe()) == []
+
+
+def test_a_later_process_has_the_same_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_python: Callable[..., str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    package = tmp_path / "site-packages" / "crate"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "plain.py").write_text('def plain(d):\n    return d == "cuda"\n')
+    (package / "own.py").write_text('def knows(d):\n    return 3 if d == "npu" else d == "cuda"\n')
+    (tmp_path / "main.py").write_text('def kind(d):\n    return d in ("cpu", "cuda")\n')
+    program = f"""
+        import os, sys
+        sys.path += [{str(package.parent)!r}, {str(tmp_path)!r}]
+        import patchcore as pc
+        from torch_npu_patches import cuda_names
+        from torch_npu_patches.cuda_names import editing, lines
+        if sys.argv[1:] == ["later"]:
+            editing._Editor.edit = None
+        rules = (cuda_names.PROGRAM, cuda_names.LIBRARIES)
+        patches = [pc.Patch(f"p{{n}}", [pc.Rewrite("*", each)]) for n, each in enumerate(rules)]
+        with pc.Patcher(patches, strict=True):
+            import crate.plain, crate.own, main
+            print(crate.plain.plain("npu"), crate.own.knows("cpu"), main.kind("npu"))
+            print(*map(str, lines.found()), sep="\\n", flush=True)
+            if sys.argv[1:] == ["later"]:
+                os._exit(0)  # a revert of one patch edits anew for the other
+    """
+    (tmp_path / "run.py").write_text(textwrap.dedent(program))
+    first = run_python(tmp_path / "run.py")
+    assert first.startswith("True False True\n")
+    assert first.count("1x\n") == 2
+    assert first.count("left alone, its function names npu itself") == 1
+    assert run_python(tmp_path / "run.py", "later") == first
 
 
 def test_which_modules() -> None:
