@@ -61,6 +61,30 @@ PROGRAM = """
         dist.send(large, 1) if rank == 0 else dist.recv(large, 0)
         assert float(large.sum()) == 0
 
+    def sizes(rank, size):  # another one for each rank
+        mine = torch.arange(rank + 1.0).npu() + 10 * rank
+        parts = [torch.zeros(1).npu(), torch.zeros(2).npu()]
+        dist.all_gather(parts, mine)
+        assert [part.cpu().tolist() for part in parts] == [[0], [10, 11]]
+        given = [torch.ones(1).npu() + rank, torch.ones(2).npu() * 3 + rank]
+        out = torch.zeros(rank + 1).npu()
+        dist.reduce_scatter(out, given)
+        assert out.cpu().tolist() == [[3], [7, 7]][rank]
+        out = torch.zeros(2 if rank == 0 else 4).npu()
+        dist.all_to_all_single(out, torch.arange(3.0).npu() + 10 * rank, [rank + 1] * 2, [1, 2])
+        assert out.cpu().tolist() == [[0, 10], [1, 2, 11, 12]][rank]
+        large = torch.full((3 << 20,), float(rank)).npu()
+        found = torch.zeros(3 << 20).npu()
+        both = [dist.P2POp(dist.isend, large, 1 - rank), dist.P2POp(dist.irecv, found, 1 - rank)]
+        for work in dist.batch_isend_irecv(both):
+            work.wait()
+        assert float(found.sum()) == (1 - rank) * (3 << 20)
+
+    def both_receive(rank, size):
+        dist.barrier()
+        dist.recv(torch.zeros(3).npu(), 1 - rank)
+        torch.npu.synchronize()
+
     def groups(rank, size):
         alone = [dist.new_group([each]) for each in range(size)]
         both = dist.new_group([0, 1])
@@ -109,6 +133,27 @@ def test_ddp(on_cann: Any) -> None:
 
 def test_messages(on_cann: Any) -> None:
     assert on_cann(PROGRAM, "messages", "29614").stdout.endswith("ok\n")
+
+
+def test_each_rank_may_have_a_size_of_its_own(on_cann: Any) -> None:
+    assert on_cann(PROGRAM, "sizes", "29616").stdout.endswith("ok\n")
+
+
+def test_two_ranks_that_wait_for_each_other_end_with_an_error(on_cann: Any) -> None:
+    done = on_cann(PROGRAM, "both_receive", "29617", code=1, timeout=120)
+    assert "both ranks receive, and none sends" in done.stderr
+
+
+def test_the_devices_of_one_process(on_cann: Any) -> None:
+    program = """
+        import torch
+
+        model = torch.nn.DataParallel(torch.nn.Linear(4, 2).npu(), device_ids=[0, 1])
+        x = torch.randn(6, 4).npu()
+        assert torch.equal(model(x), model.module(x))
+        print("ok")
+        """
+    assert on_cann(program).stdout.endswith("ok\n")
 
 
 def test_groups(on_cann: Any) -> None:

@@ -49,6 +49,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     compare.add_argument("--into", metavar="FILE", help=f"the file to write, {RESULTS} by default")
     compare.add_argument("--only", metavar="TEXT", help="call operators with this in their names only")
     compare.add_argument("--every", action="store_true", help="list each case that differs, not each operator")
+    arguments_of = commands.add_parser(
+        "signatures", help="check the table of the operators' arguments against what the installed torch_npu passes"
+    )
+    arguments_of.add_argument("--only", metavar="TEXT", help="call operators with this in their names only")
     build = commands.add_parser("build", help="compile the libraries for the installed torch")
     build.add_argument("--force", action="store_true", help="compile them again even if they are there")
     options, others = parser.parse_known_args(arguments)
@@ -67,6 +71,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             if options.files and (len(options.files) != 2 or options.into or options.only):
                 compare.error("expected two files to compare and nothing else; or no file, to call operators")
             return _compare(*options.files, every=options.every) if options.files else _call_operators(options)
+        elif options.command == "signatures":
+            return _signatures(options.only)
         else:
             from fake_cann.build import build as compile_all
 
@@ -132,6 +138,28 @@ def _call_operators(options: argparse.Namespace) -> int:
         raise FakeCannError(f"fake_cann: {path}: {error.strerror}") from None
     print(f"{path}: {summary(results)}")
     return 0 if results.complete and results.rows else 1
+
+
+def _signatures(only: Optional[str]) -> int:
+    """Check the table of arguments; return 1 where torch_npu passes something else."""
+    from fake_cann.comparing.recording import record
+    from fake_cann.table import signatures
+    from fake_cann.wheel import operators_called, torch_npu_version
+    from patchcore.plugin import progress
+
+    with progress("calling operators", 1) as shown:
+        recorded = record(os.environ, only, shown.describe)
+    called = operators_called()
+    unknown = [name for name in called if name not in signatures()]
+    for name, fault in sorted(recorded.faults.items()):
+        print(f"aclnn{name} {signatures()[name]}: {fault}")
+    reached = recorded.called | set(recorded.faults)
+    print(
+        f"torch_npu {torch_npu_version()} calls {counted(len(called), 'operator')}: the arguments of "
+        f"{len(called) - len(unknown)} are known, {len(reached)} were called here, "
+        f"{len(recorded.faults)} otherwise than the table has it"
+    )
+    return 1 if recorded.faults else 0
 
 
 def _compare(first: str, second: str, *, every: bool) -> int:

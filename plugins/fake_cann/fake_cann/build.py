@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Callable
 
 from fake_cann.errors import FakeCannError
-from fake_cann.table import TABLE, computed
+from fake_cann.table import SIGNATURES, TABLE, Operator, computed, signatures
 from fake_cann.wheel import package_of
 from patchcore.plugin import (
     CompilerError,
@@ -31,10 +32,14 @@ from patchcore.plugin import (
     write_whole,
 )
 
-__all__ = ["CACHE", "EMPTY", "build", "is_built", "libraries"]
+__all__ = ["CACHE", "EMPTY", "RECORDER", "build", "is_built", "libraries"]
 
 #: Environment variable: where libraries are kept.
 CACHE = "FAKE_CANN_CACHE"
+
+#: Folder in that of the libraries: a ``libopapi.so`` with all names whose arguments are known. It checks calls of those
+#: that are not computed, and refuses them.
+RECORDER = "recorder"
 
 _SOURCES = Path(__file__).resolve().parent / "csrc"
 _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall")
@@ -150,31 +155,44 @@ def _compile(folder: Path, report: Callable[[str], None], environ: Mapping[str, 
 
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(compile_one, sources))
-    entries = folder / "entries.s"
-    write_whole(entries, _entries())
-    run_compiler([*compiler, "-c", str(entries), "-o", str(folder / "entries.o")])
     link = [*compiler, "-shared", f"-L{folder}"]
-    for library, room in _WITH_SOURCES.items():
-        made = [str(path) for source, path in objects.items() if source.parent.name == room]
+    of_torch = [f"-L{torch / 'lib'}", f"-Wl,-rpath,{torch / 'lib'}", "-ltorch_cpu", "-lc10"]
+    private_folder(folder / RECORDER)
+    for library, into, operators in (
+        ("libascendcl", folder, None),
+        ("libhccl", folder, None),
+        ("libopapi", folder, list(computed().values())),
+        ("libopapi", folder / RECORDER, _with_refused()),
+    ):
+        made = [str(path) for source, path in objects.items() if source.parent.name == _WITH_SOURCES[library]]
         needed = [] if library == "libascendcl" else ["-lascendcl", "-lrt", "-pthread"]
-        if library == "libopapi":
-            made.append(str(folder / "entries.o"))
-            needed += [f"-L{torch / 'lib'}", f"-Wl,-rpath,{torch / 'lib'}", "-ltorch_cpu", "-lc10"]
-        named = ["-o", str(folder / f"{library}.so"), f"-Wl,-soname,{library}.so", "-Wl,-rpath,$ORIGIN"]
+        if operators is not None:
+            entries = into / "entries.s"
+            write_whole(entries, _entries(operators))
+            run_compiler([*compiler, "-c", str(entries), "-o", str(into / "entries.o")])
+            made.append(str(into / "entries.o"))
+            needed += of_torch
+        named = ["-o", str(into / f"{library}.so"), f"-Wl,-soname,{library}.so", "-Wl,-rpath,$ORIGIN:$ORIGIN/.."]
         run_compiler([*link, *made, *named, *needed])
     nothing = folder / "nothing.cpp"
     write_whole(nothing, "")
     for library in EMPTY:
         named = ["-o", str(folder / f"{library}.so"), f"-Wl,-soname,{library}.so", "-Wl,-rpath,$ORIGIN"]
         run_compiler([*link, "-fPIC", str(nothing), *named, "-Wl,--no-as-needed", "-lascendcl"])
-    for path in (entries, nothing, folder / "entries.o"):
+    nothing.unlink()
+    for path in (*folder.rglob("entries.s"), *folder.rglob("entries.o")):
         path.unlink()
 
 
-def _entries() -> str:
+def _with_refused() -> list[Operator]:
+    """Return the operators that are computed, then those that are only checked."""
+    refused = [Operator(name, forms, "refused") for name, forms in signatures().items() if name not in computed()]
+    return [*computed().values(), *refused]
+
+
+def _entries(operators: Sequence[Operator]) -> str:
     """Return the assembly of the two functions of each operator, and the tables of names and recipes."""
     lines = [".text"]
-    operators = list(computed().values())
     for index, operator in enumerate(operators):
         first, second = f"aclnn{operator.name}GetWorkspaceSize", f"aclnn{operator.name}"
         lines += [f".globl {first}", f".type {first}, @function", f"{first}:"]
@@ -196,12 +214,20 @@ def _entries() -> str:
 @functools.cache
 def _key() -> str:
     """Return a digest of the libraries' inputs: torch's build and place, our sources, the table and the flags."""
-    return _digest(("",), TABLE, Path(__file__), *sorted(_SOURCES.rglob("*.*")))
+    return _digest(("",), TABLE, SIGNATURES, Path(__file__), *sorted(_SOURCES.rglob("*.*")))
 
 
 def _object_key(compiler: list[str], source: Path) -> str:
-    """Return a digest of a compiled source: a change of the table, or of another source, compiles nothing again."""
-    return _digest(compiler, source, *sorted(_SOURCES.rglob("*.h")))
+    """Return a digest of a compiled source with the headers of ours that it includes."""
+    found: set[Path] = set()
+    waiting = [source]
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found.add(file)
+            names = re.findall(r'^#include "([^"]+)"', file.read_text(encoding="utf-8"), re.MULTILINE)
+            waiting += [(file.parent / name).resolve() for name in names]
+    return _digest(compiler, *sorted(found))
 
 
 def _digest(words: Sequence[str], *files: Path) -> str:

@@ -1,4 +1,4 @@
-"""Reads ``operators.txt``, the table of the operators that are computed."""
+"""Reads ``operators.txt``, the table of the operators that are computed, and ``signatures.txt``."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["TABLE", "Operator", "computed", "parse"]
+__all__ = ["SIGNATURES", "TABLE", "Operator", "computed", "parse", "signatures"]
 
 #: The table; its head explains the words.
 TABLE = Path(__file__).parent / "operators.txt"
+#: The arguments of all operators, computed or not.
+SIGNATURES = TABLE.with_name("signatures.txt")
 
 
 @dataclass(frozen=True)
@@ -60,3 +62,11 @@ def parse(text: str) -> dict[str, Operator]:
 def computed() -> dict[str, Operator]:
     """Return the operators of ``operators.txt`` by name."""
     return parse(TABLE.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def signatures() -> dict[str, str]:
+    """Return the letters of the arguments of each operator of ``signatures.txt``; ``|`` separates two forms."""
+    text = SIGNATURES.read_text(encoding="utf-8")
+    rows = (line.split() for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    return {row[0]: row[1] for row in rows}

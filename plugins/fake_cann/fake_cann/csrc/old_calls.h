@@ -27,6 +27,7 @@ struct Attributes {
   std::map<std::string, double> reals;
   std::map<std::string, std::string> texts;
   std::map<std::string, std::vector<int64_t>> lists;
+  std::map<std::string, std::vector<float>> real_lists;
 };
 
 // One call.

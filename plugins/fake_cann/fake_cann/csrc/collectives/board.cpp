@@ -18,14 +18,17 @@ namespace {
 
 constexpr size_t kHeadBytes = 4096;
 
-std::chrono::seconds most_waiting() { return std::chrono::seconds(fake_cann::number_of_environment("HCCL_EXEC_TIMEOUT", 600)); }
-
 }  // namespace
+
+std::chrono::seconds fake_cann::most_waiting() {
+  return std::chrono::seconds(number_of_environment("HCCL_EXEC_TIMEOUT", 600));
+}
 
 Board::Board(const std::string& name_, int ranks_, int rank_) : name(name_), ranks(ranks_), rank(rank_) {
   static_assert(sizeof(Head) <= kHeadBytes);
   if (ranks > kMostRanks) throw std::runtime_error("NotEmulated: more than 64 ranks in a group");
-  bytes_ = kHeadBytes + size_t(ranks) * kSlot;
+  // Memory that nobody touches is none: only pairs that exchange messages need their pipes.
+  bytes_ = kHeadBytes + size_t(ranks) * kSlot + size_t(ranks) * size_t(ranks) * sizeof(Pipe);
   int file = shm_open(name.c_str(), O_RDWR | O_CREAT, 0600);
   if (file < 0) throw std::runtime_error("cannot create shared memory");
   void* memory = ftruncate(file, off_t(bytes_)) == 0
@@ -35,6 +38,7 @@ Board::Board(const std::string& name_, int ranks_, int rank_) : name(name_), ran
   if (memory == MAP_FAILED) throw std::runtime_error("cannot get shared memory");
   head_ = static_cast<Head*>(memory);
   slots_ = static_cast<char*>(memory) + kHeadBytes;
+  pipes_ = reinterpret_cast<Pipe*>(slots_ + size_t(ranks) * kSlot);
   head_->processes[rank].store(getpid());
   meet();
   if (rank == 0) shm_unlink(name.c_str());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -10,6 +11,18 @@ namespace fake_cann {
 // Bytes that one rank can show at once; larger tensors take several rounds.
 constexpr size_t kSlot = size_t(4) << 20;
 constexpr int kMostRanks = 64;
+// Bytes that a rank can send to another before that receives them.
+constexpr size_t kPipe = size_t(4) << 20;
+
+// What one rank sends to another. The first counters have all bytes since the beginning.
+struct Pipe {
+  std::atomic<uint64_t> written, taken;
+  std::atomic<uint32_t> sender_waits, receiver_waits;
+  char bytes[kPipe];
+};
+
+// How long a rank waits for another.
+std::chrono::seconds most_waiting();
 
 class Board {
  public:
@@ -19,7 +32,10 @@ class Board {
 
   // Waits until all ranks have come here. Throws std::runtime_error where one has ended or does not come in time.
   void meet();
+  // Throws std::runtime_error where the process of a rank has ended.
+  void check_that_all_live() const;
   char* slot(int rank) const { return slots_ + size_t(rank) * kSlot; }
+  Pipe& pipe(int from, int to) const { return pipes_[size_t(from) * size_t(ranks) + size_t(to)]; }
 
   const std::string name;
   const int ranks, rank;
@@ -31,10 +47,9 @@ class Board {
     std::atomic<int32_t> processes[kMostRanks];
   };
 
-  void check_that_all_live() const;
-
   Head* head_ = nullptr;
   char* slots_ = nullptr;
+  Pipe* pipes_ = nullptr;
   size_t bytes_ = 0;
 };
 

@@ -1,17 +1,22 @@
 // Collectives between processes of one machine. Each is: show my part, wait for all, take what I need, wait for all.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
+#include <vector>
 
 #include "../exported.h"
 #include "board.h"
+#include "messages.h"
 #include "reductions.h"
 
 using fake_cann::Board;
 using fake_cann::kSlot;
+using fake_cann::Message;
 
 namespace {
 
@@ -35,12 +40,6 @@ int guarded(Work work) {
   }
 }
 
-int refuse(const char* name) {
-  message = std::string("NotEmulated: the fake CANN has no ") + name;
-  fake_cann_set_message(message.c_str());
-  return kNotSupported;
-}
-
 // Runs show(done, part), waits, take(done, part), waits, over as many rounds as `count` elements need of which a slot
 // holds `parts` times `part`.
 template <class Show, class Take>
@@ -58,39 +57,45 @@ int exchange(void* handle, uint64_t count, int type, Show show, Take take, size_
   });
 }
 
-// The end of a slot, which messages leave free: what its rank does, and whether both have sent and none has received.
-enum Deed : uint32_t { kSends = 1, kReceives = 2 };
-struct Note {
-  uint32_t deed, both_have_sent;
-};
-Note& note_of(Board& board, int rank) { return *reinterpret_cast<Note*>(board.slot(rank) + kSlot - sizeof(Note)); }
+// Messages of a group are exchanged at its end.
+thread_local int open_groups = 0;
+thread_local std::vector<Message> of_group;
 
-// One rank sends while the other receives. Two ranks that first send to each other and then receive find the messages
-// where these were shown, unless a message needs several rounds.
-int message_between_two(void* handle, void* data, uint64_t count, int type, Deed deed) {
+int pass(std::vector<Message> messages) {
+  if (open_groups) {
+    of_group.insert(of_group.end(), messages.begin(), messages.end());
+    return kOk;
+  }
+  return guarded([&] { fake_cann::exchange_messages(std::move(messages)); });
+}
+
+int pass_one(bool is_sent, void* data, uint64_t count, int type, uint32_t other, void* handle) {
   return guarded([&] {
     auto& board = board_of(handle);
-    if (board.ranks != 2) throw std::runtime_error("NotEmulated: send and recv in a communicator of more than two ranks");
-    int other = 1 - board.rank;
-    auto &mine = note_of(board, board.rank), &theirs = note_of(board, other);
-    size_t item = fake_cann::size_of(type), most = (kSlot - sizeof(Note)) / item;
-    for (size_t done = 0; done < count; done += most) {
-      size_t part = count - done < most ? count - done : most;
-      if (deed == kSends) std::memcpy(board.slot(board.rank), bytes(data) + done * item, part * item);
-      mine.deed = deed;
-      board.meet();
-      if (theirs.deed == deed) {
-        if (count > most) throw std::runtime_error("NotEmulated: both ranks send more than 4 MiB, then receive");
-        if (bool(mine.both_have_sent) == (deed == kSends))
-          throw std::runtime_error(deed == kSends ? "NotEmulated: both ranks send twice, then receive"
-                                                  : "both ranks receive, and none sends");
-        mine.both_have_sent = deed == kSends;
-      }
-      if (deed == kReceives) std::memcpy(bytes(data) + done * item, board.slot(other), part * item);
-      board.meet();
-    }
+    if (int(other) >= board.ranks) throw std::runtime_error("there is no rank " + std::to_string(other));
+    const int status = pass({{&board, is_sent, bytes(data), count * fake_cann::size_of(type), int(other)}});
+    if (status != kOk) throw std::runtime_error(message);
   });
 }
+
+// One of several messages, as torch_npu fills it in.
+struct Item {
+  int deed;
+  void* data;
+  uint64_t count;
+  int type;
+  uint32_t other;
+};
+constexpr int kSends = 0;
+
+uint64_t at(const void* numbers, int place) { return static_cast<const uint64_t*>(numbers)[place]; }
+uint64_t largest(const void* numbers, int count) {
+  uint64_t found = 0;
+  for (int place = 0; place < count; ++place) found = std::max(found, at(numbers, place));
+  return found;
+}
+// How many of `count` elements are in the round that begins with element `done`.
+size_t rest(uint64_t count, size_t done, size_t part) { return count > done ? std::min<size_t>(count - done, part) : 0; }
 
 int open(uint32_t ranks, const char* name, uint32_t rank, void** communicator) {
   return guarded([&] { *communicator = new Board(name, int(ranks), int(rank)); });
@@ -111,6 +116,17 @@ EXPORTED int HcclCommInitRootInfo(uint32_t ranks, const char* name, uint32_t ran
 }
 EXPORTED int HcclCommInitRootInfoConfig(uint32_t ranks, const char* name, uint32_t rank, const void*, void** communicator) {
   return open(ranks, name, rank, communicator);
+}
+// The communicators of all devices of this process: each collective has a thread for each of them.
+EXPORTED int HcclCommInitAll(uint32_t count, int32_t*, void** communicators) {
+  return guarded([&] {
+    char name[kNameBytes];
+    HcclGetRootInfo(name);
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < count; ++rank)
+      threads.emplace_back([&, rank] { open(count, name, rank, &communicators[rank]); });
+    for (auto& thread : threads) thread.join();
+  });
 }
 EXPORTED uint32_t HcclGetCommConfigCapability() { return 12; }
 EXPORTED void HcclCommConfigInit(void*) {}
@@ -137,8 +153,17 @@ EXPORTED int HcclGetRankSize(void* handle, uint32_t* ranks) {
 }
 EXPORTED int HcclSetConfig(int, int32_t) { return kOk; }
 EXPORTED int HcclCommResume(void*) { return kOk; }
-EXPORTED int HcclGroupStart() { return kOk; }
-EXPORTED int HcclGroupEnd() { return kOk; }
+EXPORTED int HcclGroupStart() {
+  ++open_groups;
+  return kOk;
+}
+EXPORTED int HcclGroupEnd() {
+  if (--open_groups > 0) return kOk;
+  open_groups = 0;
+  std::vector<Message> messages;
+  messages.swap(of_group);
+  return pass(std::move(messages));
+}
 
 // ---- collectives
 EXPORTED int HcclAllReduce(void* from, void* to, uint64_t count, int type, int operation, void* handle, void*) {
@@ -242,19 +267,72 @@ EXPORTED int HcclAlltoAll(const void* from, uint64_t count, int type, void* to, 
       size_t(board_of(handle).ranks));
 }
 
-// ---- messages: torch_npu makes a communicator of their own for each pair of ranks
-EXPORTED int HcclSend(void* data, uint64_t count, int type, uint32_t, void* handle, void*) {
-  return message_between_two(handle, data, count, type, kSends);
-}
-EXPORTED int HcclRecv(void* data, uint64_t count, int type, uint32_t, void* handle, void*) {
-  return message_between_two(handle, data, count, type, kReceives);
+// ---- a size for each rank
+EXPORTED int HcclAllGatherV(const void* from, uint64_t count, void* to, const void* counts, const void* starts, int type,
+                            void* handle, void*) {
+  return exchange(
+      handle, largest(counts, board_of(handle).ranks), type,
+      [&](Board& b, size_t done, size_t part) {
+        size_t item = fake_cann::size_of(type);
+        std::memcpy(b.slot(b.rank), bytes(from) + done * item, rest(count, done, part) * item);
+      },
+      [&](Board& b, size_t done, size_t part) {
+        size_t item = fake_cann::size_of(type);
+        for (int rank = 0; rank < b.ranks; ++rank)
+          std::memcpy(bytes(to) + (at(starts, rank) + done) * item, b.slot(rank), rest(at(counts, rank), done, part) * item);
+      });
 }
 
-// ---- not computed
-EXPORTED int HcclBatchSendRecv(...) { return refuse("HcclBatchSendRecv"); }
-EXPORTED int HcclAlltoAllV(...) { return refuse("HcclAlltoAllV"); }
-EXPORTED int HcclAllGatherV(...) { return refuse("HcclAllGatherV"); }
-EXPORTED int HcclReduceScatterV(...) { return refuse("HcclReduceScatterV"); }
+EXPORTED int HcclReduceScatterV(const void* from, const void* counts, const void* starts, void* to, uint64_t count,
+                                int type, int operation, void* handle, void*) {
+  return exchange(
+      handle, largest(counts, board_of(handle).ranks), type,
+      [&](Board& b, size_t done, size_t part) {
+        size_t item = fake_cann::size_of(type);
+        for (int rank = 0; rank < b.ranks; ++rank)
+          std::memcpy(b.slot(b.rank) + size_t(rank) * part * item, bytes(from) + (at(starts, rank) + done) * item,
+                      rest(at(counts, rank), done, part) * item);
+      },
+      [&](Board& b, size_t done, size_t part) {
+        size_t item = fake_cann::size_of(type);
+        fake_cann::reduce(b, bytes(to) + done * item, size_t(b.rank) * part * item, rest(count, done, part), type,
+                          operation);
+      },
+      size_t(board_of(handle).ranks));
+}
+
+EXPORTED int HcclAlltoAllV(void* from, const void* sent, const void* sent_from, int type, void* to, const void* received,
+                           const void* received_to, int received_type, void* handle, void*) {
+  return guarded([&] {
+    auto& b = board_of(handle);
+    const size_t item = fake_cann::size_of(type), other_item = fake_cann::size_of(received_type);
+    std::vector<Message> messages;
+    for (int rank = 0; rank < b.ranks; ++rank) {
+      messages.push_back({&b, true, bytes(from) + at(sent_from, rank) * item, at(sent, rank) * item, rank});
+      messages.push_back(
+          {&b, false, bytes(to) + at(received_to, rank) * other_item, at(received, rank) * other_item, rank});
+    }
+    fake_cann::exchange_messages(std::move(messages));
+  });
+}
+
+// ---- messages
+EXPORTED int HcclSend(void* data, uint64_t count, int type, uint32_t to, void* handle, void*) {
+  return pass_one(true, data, count, type, to, handle);
+}
+EXPORTED int HcclRecv(void* data, uint64_t count, int type, uint32_t from, void* handle, void*) {
+  return pass_one(false, data, count, type, from, handle);
+}
+EXPORTED int HcclBatchSendRecv(const Item* items, uint32_t count, void* handle, void*) {
+  return guarded([&] {
+    std::vector<Message> messages;
+    for (auto* it = items; it != items + count; ++it)
+      messages.push_back({&board_of(handle), it->deed == kSends, bytes(it->data),
+                          it->count * fake_cann::size_of(it->type), int(it->other)});
+    fake_cann::exchange_messages(std::move(messages));
+  });
+}
+
 EXPORTED int HcclBarrier(void* handle, void*) {
   return guarded([&] { board_of(handle).meet(); });
 }

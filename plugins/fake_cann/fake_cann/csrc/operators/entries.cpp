@@ -6,11 +6,16 @@
 #include <ATen/ATen.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <set>
+#include <sstream>
 #include <vector>
 
 #include "../exported.h"
+#include "live.h"
 #include "recipes.h"
 
 #if !defined(__x86_64__)
@@ -79,6 +84,75 @@ Argument read(char letter, Reader& reader, std::vector<std::string>& texts) {
   return argument;
 }
 
+std::string named(char letter) {
+  switch (letter) {
+    case 'T': return "a tensor";
+    case 'S': return "a scalar";
+    case 'L': return "a list of tensors";
+    case 'Z': return "a list of scalars";
+    case 'A': return "an array of whole numbers";
+    case 'B': return "an array of bools";
+    case 'F': return "an array of floats";
+    default: return "a number or a text";
+  }
+}
+
+// Returns in which way a call does not fit the letters: no living object where one is due, one where none is, or
+// something else than two addresses behind the last argument. Empty if it fits. Numbers cannot be told apart.
+std::string fault_of(const std::string& letters, Reader reader) {
+  const std::string objects = "TSLZABF";
+  for (size_t place = 0; place < letters.size(); ++place) {
+    const char letter = letters[place];
+    if (letter == 'd' || letter == 'f') {
+      reader.vector();
+      continue;
+    }
+    const auto bits = reader.integer();
+    const char found = letter_of(reinterpret_cast<const void*>(bits));
+    const bool is_object = objects.find(letter) != std::string::npos;
+    if (is_object ? bits == 0 || found == letter : !found) continue;
+    return "argument " + std::to_string(place) + ": expected " + named(letter) + ", found " +
+           (found ? named(found) : "no object that torch_npu has created and not destroyed");
+  }
+  constexpr uint64_t kMostApart = 4096;  // both are variables of the caller
+  const uint64_t size = reader.integer(), executor = reader.integer();
+  const uint64_t apart = size > executor ? size - executor : executor - size;
+  if (size && executor && apart && apart <= kMostApart) return {};
+  return "expected the addresses of the workspace's size and of the executor behind argument " +
+         std::to_string(letters.size()) + ", found other numbers";
+}
+
+// Appends to the file FAKE_CANN_RECORD that an operator was called, and how the call does not fit, once each.
+void record(int index, const std::string& fault) {
+  static const char* file = std::getenv("FAKE_CANN_RECORD");
+  if (!file) return;
+  static std::mutex lock;
+  static auto* written = new std::set<std::string>;
+  const std::string line = std::string(name_of(index)) + "\t" + fault + "\n";
+  std::lock_guard<std::mutex> guard(lock);
+  if (!written->insert(line).second) return;
+  if (auto* to = std::fopen(file, "a")) {
+    std::fputs(line.c_str(), to);
+    std::fclose(to);
+  }
+}
+
+// Checks a call against one of several forms of the arguments, which "|" separates.
+void check(int index, const std::string& forms, const Reader& reader) {
+  std::string fault;
+  std::istringstream all(forms);
+  for (std::string letters; std::getline(all, letters, '|');) {
+    const auto found = fault_of(letters, reader);
+    if (found.empty()) {
+      record(index, "");
+      return;
+    }
+    if (fault.empty()) fault = found;
+  }
+  record(index, fault);
+  throw std::invalid_argument("FAKE_CANN_CHECK: " + fault);
+}
+
 int fail(int index, const std::exception& error) {
   constexpr size_t kMost = 800;
   auto* of_torch = dynamic_cast<const c10::Error*>(&error);  // its what() has the stack
@@ -138,6 +212,8 @@ extern "C" __attribute__((visibility("hidden"))) int fake_cann_prepare(int index
     call->index = index;
     call->recipe = &recipe_of(index);
     Reader reader(integers, vectors, stack);
+    if (are_calls_checked()) check(index, call->recipe->letters, reader);
+    TORCH_CHECK(call->recipe->is_computed(), "NotEmulated: it is only checked");
     call->arguments.reserve(call->recipe->letters.size());
     for (char letter : call->recipe->letters) call->arguments.push_back(read(letter, reader, call->texts));
     *reinterpret_cast<uint64_t*>(reader.integer()) = 0;

@@ -1,61 +1,49 @@
 // Operators of the older interface (aclop*), by the name of their type. Their inputs, outputs and attributes are those
 // that op-plugin and torch_npu give them (OpCommand, Input, Output, Attr).
-#include <ATen/ATen.h>
+#include "old.h"
+
 #include <c10/core/InferenceMode.h>
 
-#include <functional>
 #include <mutex>
 
 #include "../exported.h"
-#include "../old_calls.h"
 #include "values.h"
 
 using namespace fake_cann;
 
+at::Tensor Old::in(size_t place) const {
+  auto* it = call_.inputs.at(place);
+  void* data = it->constant.empty() ? call_.input_data.at(place)->data : it->constant.data();
+  return at::from_blob(data, it->sizes, at::TensorOptions(type_of(it->type)));
+}
+
+bool Old::has(size_t place) const {
+  return place < call_.inputs.size() && type_of(call_.inputs[place]->type) != at::ScalarType::Undefined;
+}
+
+at::Tensor Old::out(size_t place) const {
+  auto* it = call_.outputs.at(place);
+  return at::from_blob(call_.output_data.at(place)->data, it->sizes, at::TensorOptions(type_of(it->type)));
+}
+
+std::vector<int64_t> Old::ints(size_t place) const {
+  auto values = in(place).to(at::kLong).reshape(-1);
+  return {values.data_ptr<int64_t>(), values.data_ptr<int64_t>() + values.numel()};
+}
+
+int64_t Old::integer(const char* name, int64_t otherwise) const {
+  auto found = call_.attributes->integers.find(name);
+  return found == call_.attributes->integers.end() ? otherwise : found->second;
+}
+
+double Old::real(const char* name, double otherwise) const {
+  auto found = call_.attributes->reals.find(name);
+  return found == call_.attributes->reals.end() ? otherwise : found->second;
+}
+
 namespace {
 
-class Old {
- public:
-  explicit Old(const OldCall& call) : call_(call) {}
-
-  at::Tensor in(size_t place) const {
-    auto* it = call_.inputs.at(place);
-    void* data = it->constant.empty() ? call_.input_data.at(place)->data : it->constant.data();
-    return at::from_blob(data, it->sizes, at::TensorOptions(type_of(it->type)));
-  }
-  bool has(size_t place) const {
-    return place < call_.inputs.size() && type_of(call_.inputs[place]->type) != at::ScalarType::Undefined;
-  }
-  at::Tensor out(size_t place = 0) const {
-    auto* it = call_.outputs.at(place);
-    return at::from_blob(call_.output_data.at(place)->data, it->sizes, at::TensorOptions(type_of(it->type)));
-  }
-  void put(const at::Tensor& result, size_t place = 0) const { out(place).copy_(result.reshape(out(place).sizes())); }
-  // Writes a result whose size is known only now: the caller reads it, and the memory has room for the largest.
-  void put_sized(const at::Tensor& result) const {
-    call_.outputs.at(0)->sizes = result.sizes().vec();
-    out().copy_(result);
-  }
-  std::vector<int64_t> ints(size_t place) const {
-    auto values = in(place).to(at::kLong).reshape(-1);
-    return {values.data_ptr<int64_t>(), values.data_ptr<int64_t>() + values.numel()};
-  }
-  const std::vector<int64_t>& list(const char* name) const { return call_.attributes->lists.at(name); }
-  int64_t integer(const char* name, int64_t otherwise = 0) const {
-    auto found = call_.attributes->integers.find(name);
-    return found == call_.attributes->integers.end() ? otherwise : found->second;
-  }
-  const std::string& text(const char* name) const { return call_.attributes->texts.at(name); }
-  double real(const char* name, double otherwise) const {
-    auto found = call_.attributes->reals.find(name);
-    return found == call_.attributes->reals.end() ? otherwise : found->second;
-  }
-
- private:
-  const OldCall& call_;
-};
-
-using Function = std::function<void(const Old&)>;
+using Function = OldFunctions::mapped_type;
 
 at::Tensor turned(const at::Tensor& x, bool is_turned) { return is_turned ? x.transpose(-1, -2) : x; }
 
@@ -66,8 +54,8 @@ Function of_two(at::Tensor (*function)(const at::Tensor&, const at::Tensor&)) {
   return [function](const Old& c) { c.put(function(c.in(0), c.in(1))); };
 }
 
-const std::map<std::string, Function>& functions() {
-  static const auto* all = new std::map<std::string, Function>{
+OldFunctions common_functions() {
+  return {
       // A change of format: elements lie one after the other in each, so that they are copied.
       {"Identity", [](const Old& c) { c.put(c.in(0)); }},
       {"Cast", [](const Old& c) { c.put(c.in(0)); }},  // to the type of the output
@@ -103,23 +91,16 @@ const std::map<std::string, Function>& functions() {
          auto axis = c.ints(2).at(0), at = axis < 0 ? axis + c.in(0).dim() : axis;
          c.put(at::index_select(c.in(0), at, c.in(1).reshape(-1).to(at::kLong)));
        }},
-      {"EmbeddingBag",  // weight, indices, offsets, perhaps weights of the samples -> sums, bags, sizes, largest
-       [](const Old& c) {
-         static const std::map<std::string, int64_t> kModes{{"sum", 0}, {"mean", 1}, {"max", 2}};
-         std::optional<at::Tensor> weights;
-         if (c.has(3)) weights = c.in(3);
-         auto [sums, bags, sizes, largest] = at::_embedding_bag(
-             c.in(0), c.in(1), c.in(2), false, kModes.at(c.text("mode")), false, weights,
-             c.integer("include_last_offset") != 0, c.integer("padding_idx", -1));
-         size_t place = 0;
-         for (const auto& result : {sums, bags, sizes, largest}) {
-           if (c.out(place).numel() == result.numel()) c.put(result, place);  // ATen leaves out what nobody needs
-           ++place;
-         }
-       }},
       {"MaskedSelect", [](const Old& c) { c.put_sized(at::masked_select(c.in(0), c.in(1).to(at::kBool))); }},
       {"Sigmoid", of_one(at::sigmoid)},
       {"Mish", of_one(at::mish)},
+      {"MishGrad", of_two([](const at::Tensor& dy, const at::Tensor& x) { return at::mish_backward(dy, x); })},
+      {"SwishGrad",  // dy, x, y
+       [](const Old& c) {
+         const double scale = c.real("scale", 1.0);
+         const auto gate = at::sigmoid(c.in(1) * scale);
+         c.put(c.in(0) * (gate + c.in(1) * scale * gate * (1 - gate)));
+       }},
       {"Swish", [](const Old& c) { c.put(c.in(0) * at::sigmoid(c.in(0) * c.real("scale", 1.0))); }},
       {"FastGelu", [](const Old& c) { c.put(c.in(0) * at::sigmoid(c.in(0) * 1.702)); }},
       {"FastGeluGrad",  // dy, x
@@ -157,6 +138,16 @@ const std::map<std::string, Function>& functions() {
          c.put(values, 1);
        }},
   };
+}
+
+const OldFunctions& functions() {
+  static const auto* all = [] {
+    auto* found = new OldFunctions(common_functions());
+    for (auto of_room : {old_box_functions, old_dropout_functions, old_indexing_functions, old_network_functions,
+                         old_recurrent_functions})
+      found->merge(of_room());
+    return found;
+  }();
   return *all;
 }
 

@@ -14,6 +14,7 @@ Functions random_functions();
 Functions indexing_functions();
 Functions arithmetic_functions();
 Functions network_functions();
+Functions quantised_functions();
 Functions fused_functions();
 Functions attention_functions();
 

@@ -232,5 +232,11 @@ Functions fake_cann::fused_functions() {
       {"MoeTokenUnpermute", moe_unpermute},
       {"MoeTokenUnpermuteGrad", moe_unpermute_backward},
       {"GroupedMatmulV4", grouped_matmul},
+      {"MaskedSoftmaxWithRelPosBias",  // x, mask that is added, bias, scale, precision -> y
+       [](const Call& c) {
+         auto x = c.tensor(0).to(at::kFloat) * c.real(3);
+         if (c.given(1)) x = x + c.tensor(1);
+         c.put(5, at::softmax(x + c.tensor(2), -1));
+       }},
   };
 }

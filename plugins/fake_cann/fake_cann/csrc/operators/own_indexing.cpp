@@ -41,6 +41,37 @@ void unique(const Call& c) {  // self, sorted, inverse, counts -> values, invers
   c.put_sized(4, values);
 }
 
+void scatter_update(const Call& c) {  // x, where to begin in each part, contents, axis -> x
+  auto x = c.tensor(0), contents = c.tensor(2);
+  auto starts = c.tensor(1).to(at::kLong).reshape({-1});
+  const int64_t dim = c.integer(3) < 0 ? c.integer(3) + x.dim() : c.integer(3);
+  for (int64_t part = 0; part < starts.numel(); ++part)
+    x[part].narrow(dim - 1, starts[part].item<int64_t>(), contents.size(dim)).copy_(contents[part]);
+}
+
+void embedding_bag(const Call& c) {
+  // weight, indices, offsets, scaled gradients, mode, sparse, weights of the rows, last offset, padding
+  // -> sums, bags of the rows, sizes of bags, places of the largest; ATen leaves out those that nobody needs
+  std::optional<at::Tensor> weights;
+  if (c.given(6)) weights = c.tensor(6);
+  auto offsets = c.tensor(2).to(c.tensor(1).scalar_type());
+  auto [sums, bags, sizes, largest] =
+      at::_embedding_bag(c.tensor(0), c.tensor(1), offsets, c.boolean(3), c.integer(4), c.boolean(5), weights,
+                         c.boolean(7), c.integer(8));
+  int place = 9;
+  for (const auto& result : {sums, bags, sizes, largest}) {
+    if (c.tensor(place).numel() == result.numel()) c.put(place, result);
+    ++place;
+  }
+}
+
+void scatter_nd_update(const Call& c) {  // x, places, contents -> x
+  auto x = c.tensor(0), places = c.tensor(1).to(at::kLong);
+  c10::List<std::optional<at::Tensor>> list;
+  for (auto& part : places.unbind(-1)) list.push_back(part);
+  x.index_put_(list, c.tensor(2));
+}
+
 }  // namespace
 
 Functions fake_cann::indexing_functions() {
@@ -48,6 +79,9 @@ Functions fake_cann::indexing_functions() {
       {"Nonzero", [](const Call& c) { c.put_sized(1, at::nonzero(c.tensor(0))); }},
       {"NonzeroV2", [](const Call& c) { c.put_sized(1, at::nonzero(c.tensor(0)).t()); }},
       {"MaskedSelect", [](const Call& c) { c.put_sized(2, at::masked_select(c.tensor(0), c.tensor(1))); }},
+      {"EmbeddingBag", embedding_bag},
+      {"InplaceScatterUpdate", scatter_update},
+      {"ScatterNdUpdate", scatter_nd_update},
       {"Unique2", unique},
       {"Index", [](const Call& c) { c.put(2, at::index(c.tensor(0), indices(c, 1))); }},
       {"IndexPutImpl", [](const Call& c) { c.tensor(0).index_put_(indices(c, 1), c.tensor(2), c.boolean(3)); }},

@@ -58,6 +58,7 @@ std::unique_ptr<Recipe> read(const std::string& name, const char* text) {
     TORCH_CHECK(recipe->function, "there is no function of this name");
     return recipe;
   }
+  if (computed_by == "refused") return recipe;
   auto dot = computed_by.find('.');
   auto overload = dot == std::string::npos ? std::string() : computed_by.substr(dot + 1);
   recipe->aten = c10::Dispatcher::singleton().findSchema({"aten::" + computed_by.substr(0, dot), overload});

@@ -28,6 +28,9 @@ struct Recipe {
   std::optional<c10::OperatorHandle> aten;
   std::vector<Source> sources;
   std::vector<int> results;
+
+  // False where the library only checks calls.
+  bool is_computed() const { return function || aten; }
 };
 
 // The recipe of the operator with an index, read at its first use.

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "../exported.h"
+#include "live.h"
 
 using namespace fake_cann;
 
@@ -86,7 +87,14 @@ void describe(at::Tensor& tensor, at::IntArrayRef sizes, const int64_t* strides,
 }
 
 template <class Value>
+Value* created(Value* value, char letter) {
+  note_created(value, letter);
+  return value;
+}
+
+template <class Value>
 int destroy(const Value* value) {
+  note_destroyed(value);
   delete value;
   return kOk;
 }
@@ -107,15 +115,18 @@ EXPORTED TensorValue* aclCreateTensor(const int64_t* sizes, uint64_t count, int 
     value = new TensorValue{at::for_blob(data, {0}).options(at::TensorOptions().dtype(dtype)).make_tensor()};
   }
   describe(value->tensor, shape, strides, offset, dtype, data);
-  return value;
+  return created(value, 'T');
 }
 
 EXPORTED int aclDestroyTensor(const TensorValue* value) {
+  note_destroyed(value);
   if (value && !pool().keep(const_cast<TensorValue*>(value))) delete value;
   return kOk;
 }
 
-EXPORTED ScalarValue* aclCreateScalar(void* data, int type) {
+namespace {
+
+ScalarValue* scalar_of(void* data, int type) {
   switch (type_of(type)) {
     case at::kFloat: return new ScalarValue{*static_cast<float*>(data)};
     case at::kDouble: return new ScalarValue{*static_cast<double*>(data)};
@@ -129,14 +140,24 @@ EXPORTED ScalarValue* aclCreateScalar(void* data, int type) {
   }
 }
 
-EXPORTED Ints* aclCreateIntArray(const int64_t* items, uint64_t count) { return new Ints{{items, items + count}}; }
-EXPORTED Floats* aclCreateFloatArray(const float* items, uint64_t count) { return new Floats{{items, items + count}}; }
-EXPORTED Bools* aclCreateBoolArray(const bool* items, uint64_t count) { return new Bools{std::vector<bool>(items, items + count)}; }
+}  // namespace
+
+EXPORTED ScalarValue* aclCreateScalar(void* data, int type) { return created(scalar_of(data, type), 'S'); }
+
+EXPORTED Ints* aclCreateIntArray(const int64_t* items, uint64_t count) {
+  return created(new Ints{{items, items + count}}, 'A');
+}
+EXPORTED Floats* aclCreateFloatArray(const float* items, uint64_t count) {
+  return created(new Floats{{items, items + count}}, 'F');
+}
+EXPORTED Bools* aclCreateBoolArray(const bool* items, uint64_t count) {
+  return created(new Bools{std::vector<bool>(items, items + count)}, 'B');
+}
 EXPORTED Tensors* aclCreateTensorList(TensorValue* const* items, uint64_t count) {
-  return new Tensors{{items, items + count}};
+  return created(new Tensors{{items, items + count}}, 'L');
 }
 EXPORTED Scalars* aclCreateScalarList(ScalarValue* const* items, uint64_t count) {
-  return new Scalars{{items, items + count}};
+  return created(new Scalars{{items, items + count}}, 'Z');
 }
 
 EXPORTED int aclDestroyScalar(const ScalarValue* value) { return destroy(value); }
@@ -150,7 +171,7 @@ EXPORTED int aclDestroyTensorList(const Tensors* list) {
 }
 EXPORTED int aclDestroyScalarList(const Scalars* list) {
   if (list)
-    for (auto* item : list->items) delete item;
+    for (auto* item : list->items) destroy(item);
   return destroy(list);
 }
 

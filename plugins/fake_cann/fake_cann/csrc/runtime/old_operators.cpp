@@ -91,7 +91,10 @@ EXPORTED int aclopSetAttrListInt(void* it, const char* name, int count, const in
   return kOk;
 }
 EXPORTED int aclopSetAttrListBool(void*, const char*, int, const uint8_t*) { return kOk; }
-EXPORTED int aclopSetAttrListFloat(void*, const char*, int, const float*) { return kOk; }
+EXPORTED int aclopSetAttrListFloat(void* it, const char* name, int count, const float* values) {
+  attributes(it)->real_lists[name].assign(values, values + count);
+  return kOk;
+}
 EXPORTED int aclopSetAttrListListInt(void*, const char*, int, const int*, const int64_t* const*) { return kOk; }
 EXPORTED int aclopCompileAndExecute(const char* type, int input_count, Description* const* inputs,
                                     Buffer* const* input_data, int output_count, Description* const* outputs,
