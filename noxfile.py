@@ -320,12 +320,13 @@ class Environment:
     Args:
         session: a session that ``requires`` those that prepare it.
         libraries: which environment.
+        name: the session whose environment it is, by default the one that prepares these libraries.
     """
 
-    def __init__(self, session: nox.Session, libraries: Libraries) -> None:
+    def __init__(self, session: nox.Session, libraries: Libraries, name: str = "") -> None:
         self.libraries = libraries
         # nox writes "-" for the dot of a version; programs are started in other folders, hence absolute
-        self.location = Path(session.cache_dir.parent, libraries.libraries.replace(".", "-")).absolute()
+        self.location = Path(session.cache_dir.parent, (name or libraries.libraries).replace(".", "-")).absolute()
         programs = self.location / "bin"
         self.python = str(programs / "python")
         self.env = {
@@ -508,6 +509,7 @@ def tests(session: nox.Session, environment: Environment) -> None:
     # what a session requires does not run by itself when it is notified
     for name in ("openmmlab-2", "libraries-1", "operators-1", "openmmlab-1"):
         session.notify(named(name))
+    session.notify("cann-plugins")
     session.notify("browser")
     run_each_module(session, modules_with_libraries(), "-m", WITH_LIBRARIES, python=environment.python, env=env)
 
@@ -772,8 +774,28 @@ def cann(session: nox.Session) -> None:
     folders = (Path("plugins", name) for name in ("fake_cann", "patchcore_torch", "torch_npu_patches"))
     install_distributions(session, ROOT, *folders)
     run_pytest(session, "tests/fake_cann")
-    # What patchcore's own plugins do with torch_npu, in a process that has the real one.
-    session.run("python", "-m", "fake_cann", "run", "-m", "pytest", "-q", "tests/emulated", env=ONE_THREAD)
+    session.notify("cann-plugins")
+
+
+@nox.session(name="cann-plugins", python="3.11")
+def cann_plugins(session: nox.Session) -> None:
+    """Run the tests of patchcore's own plugins on the real torch_npu with the fake CANN: torch and OpenMMLab.
+
+    The environment is one with the real libraries and torch_npu, which torch then loads in every process.
+    """
+    # Where torch_npu is installed already, what imports torch to install something has no CANN.
+    session.env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    environment = Environment(session, Libraries(python=str(session.python)), session.name)
+    install_torch(session, str(session.python))
+    install_openmmlab(session, environment)
+    stamp = Stamp(environment.location, "torch-npu", [CANN])
+    if not stamp.matches() and pip_install(session, CONSTRAINT, f"--requirement={CANN}"):
+        stamp.write()
+    del session.env["TORCH_DEVICE_BACKEND_AUTOLOAD"]
+    run = ("python", "-m", "fake_cann", "run", "-m", "pytest", "-q", "--numprocesses=auto")
+    folders = ["tests/emulated"] + ["tests/openmmlab"] * has_operators(environment)
+    for folder in folders:
+        session.run(*run, folder, *session.posargs, env={**WITH_BYTECODE, **environment.of_tests()})
 
 
 @nox.session(name="torch-npu-tests", python="3.11")

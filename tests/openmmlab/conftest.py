@@ -1,5 +1,7 @@
 """Tests of the OpenMMLab plugins on the real libraries and an emulated NPU, ``pytest tests/openmmlab --emulate-npu``.
 
+``python -m fake_cann run -m pytest tests/openmmlab`` runs them on the real torch_npu.
+
 They run in two environments, one for each major version of mmcv: mmcv 1.x with mmdet 2.x and mmdet3d 1.0, mmcv 2.x with
 mmengine, mmdet 3.x and mmdet3d 1.4. The two cannot be installed together. A test belongs to both unless it is marked
 ``@pytest.mark.openmmlab(1)`` or ``(2)``; a module that imports what only one of them has is named
@@ -18,10 +20,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import running
 from npu_fixtures import as_after_start  # noqa: F401
 
 FOLDER = Path(__file__).resolve().parent
 MMCV_MAJORS = (1, 2)
+
+
+#: Tests that the real torch_npu on the fake CANN does not pass, with the reason; docs/fake-cann.md has them.
+_NO_OFFSETS = "the fake CANN has no DeformableOffsets, which torch_npu.npu_deformable_conv2d calls"
+_FLOAT64 = "the backward pass of batch norm in float64 gives gradients in float32"
+DIFFERENT_ON_REAL_TORCH_NPU = {
+    "TestMixedPrecision::test_layer_trains": _NO_OFFSETS,
+    "TestDeformableConvolution::test_other_shapes_train_as_on_the_cpu": _NO_OFFSETS,
+    "TestDeformableConvolution::test_offsets_larger_than_the_result_are_read_as_mmcv_reads_them[operator]": _NO_OFFSETS,
+    "TestDeformableConvolution::test_half_precision_is_computed_in_float32": _NO_OFFSETS,
+    "TestReport::test_says_once_for_each_shape_what_computed_it_and_why": _NO_OFFSETS,
+    "TestOperatorsOfLaterBuilds::test_chamfer_distance": "the fake CANN has no CdistGrad",
+    "TestAddRelu::test_what_the_kernel_does_not_take_stays_with_torch[dtype1]": _FLOAT64,
+    "TestMaxPool::test_another_dtype_stays_with_torch": _FLOAT64,
+}
 
 
 def installed_mmcv_major() -> int | None:
@@ -37,9 +55,14 @@ def installed_mmcv_major() -> int | None:
 MMCV_MAJOR = installed_mmcv_major()
 
 
+def has_npu(config: pytest.Config) -> bool:
+    """Tell whether the NPU is emulated here, by npu-emulator or by the fake CANN."""
+    return running.ON_CANN or bool(config.getoption("emulate_npu", default=False))
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave the folder out unless the NPU is emulated, and the modules for the other major version of mmcv."""
-    if not config.getoption("emulate_npu", default=False):
+    if not has_npu(config):
         return True
     named = re.search(r"_mmcv(\d)\.py$", collection_path.name)
     return True if named and int(named[1]) != MMCV_MAJOR else None
@@ -49,8 +72,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the mark, and import mmcv 1.x with the patch for machines that have no torchvision."""
     config.addinivalue_line("markers", "openmmlab(major): a test for one major version of mmcv, 1 or 2")
-    if not config.getoption("emulate_npu", default=False):
+    if not has_npu(config):
         return
+    if running.ON_CANN:
+        from fake_cann.kernels import install_kernels
+
+        assert install_kernels()
     if MMCV_MAJOR not in MMCV_MAJORS:
         raise pytest.UsageError(
             "tests/openmmlab needs mmcv-full 1.x or mmcv 2.x with its operators, found neither: nox -s openmmlab-2"
@@ -69,8 +96,13 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests in this folder that are for the other major version of mmcv."""
+    """Deselect tests for the other major version of mmcv; mark those that the real torch_npu does not pass."""
     other = [item for item in items if FOLDER in item.path.parents and _marked_major(item) not in (None, MMCV_MAJOR)]
+    for item in items if running.ON_CANN else ():
+        name = item.nodeid.partition("::")[2]
+        reason = DIFFERENT_ON_REAL_TORCH_NPU.get(name) or DIFFERENT_ON_REAL_TORCH_NPU.get(name.partition("[")[0])
+        if FOLDER in item.path.parents and reason:
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
     if other:
         config.hook.pytest_deselected(items=other)
         items[:] = [item for item in items if item not in other]

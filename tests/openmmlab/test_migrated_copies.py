@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import running
 
 pytest.importorskip("libcst")
 
@@ -100,7 +101,7 @@ def test_a_models_own_attention_trains_on_the_npu_as_it_did_on_the_cpu(
     run = ("-m", "patchcore", "run", "-q", "--disable", "transfer_to_npu")
     before = json.loads(run_python(*run, project / "train.py").splitlines()[-1])
     printed = run_python("-m", "patchcore", "migrate", project, "--output", migrated, "--format", "json")
-    after = json.loads(run_python(*run, "--emulate-npu", migrated / "train.py").splitlines()[-1])
+    after = json.loads(run_python(*run, running.OPTION, migrated / "train.py").splitlines()[-1])
     assert (before["device"], after["device"]) == ("cpu", "npu")
     assert len(set(before["losses"])) == 4  # it trains
     assert after["losses"] == pytest.approx(before["losses"], rel=1e-5)

@@ -13,6 +13,7 @@ from typing import Any, Callable
 
 import mmcv
 import pytest
+import running
 import torch
 from mmcv import _ext, ops
 from torch import Tensor
@@ -390,6 +391,7 @@ def test_a_patch_on_top_gets_npu_tensors_and_what_it_leaves_is_emulated(device: 
     assert _ext.nms is before
 
 
+@running.ABOUT_THE_IMITATION
 @pytest.mark.parametrize("first", ["mmcv", "emulator"])
 def test_operators_are_put_in_place_and_taken_out_again_exactly(first: str) -> None:
     program = """
@@ -423,13 +425,15 @@ assert not any("npu_emulator" in repr(finder) for finder in sys.meta_path), sys.
 @pytest.mark.parametrize("first", ["patch", "emulator"])
 def test_a_patch_is_laid_over_the_operators_whichever_comes_first(first: str) -> None:
     program = """
-import sys, patchcore, npu_emulator
+import sys, patchcore
+def install():
+    INSTALL
 def wrapper(original, *args, **kwargs):
     seen.append(original.__module__)
     return original(*args, **kwargs)
 seen = []
 patcher = patchcore.Patcher([patchcore.Patch("test.nms", patchcore.Wrap("mmcv._ext:nms", wrapper))], strict=True)
-steps = [patcher.apply, npu_emulator.install]
+steps = [patcher.apply, install]
 for step in steps if sys.argv[1] == "patch" else steps[::-1]:
     step()
 import torch, torch_npu, mmcv._ext
@@ -441,5 +445,5 @@ assert mmcv._ext.nms(boxes, boxes[:, 3].clone(), 0.5, 0).tolist() == [1]
 assert len(seen) == 1
 assert mmcv._ext.__spec__.loader is mmcv._ext.__loader__, mmcv._ext.__spec__
 assert type(mmcv._ext.__loader__).__name__ == "ExtensionFileLoader"
-"""
+""".replace("INSTALL", running.INSTALL_KERNELS)
     subprocess.run([sys.executable, "-c", program, first], check=True, timeout=600)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import json
 import os
@@ -65,7 +66,7 @@ def train(row: Row, folder: Path, data_sets: Path) -> dict[str, Any]:
             command += ["--no-validate", "--seed=0"]
         report = folder / f"report-{device}"
         shutil.rmtree(report, ignore_errors=True)
-        found[device] = _run(_launcher(row, device, report) + command, folder / f"{device}.log", losses)
+        found[device] = _run(_launcher(row, device, report) + command, device, folder / f"{device}.log", losses)
         if device == "npu":
             found["patches"] = _patches_hit(report)
     return found
@@ -83,17 +84,23 @@ def _config(row: Row, shipped: Path, data_sets: Path, losses: Path) -> str:
     return text
 
 
+def npu_option() -> str:
+    """Return the option of patchcore run for the NPU: the real torch_npu where it is installed, else the imitation."""
+    installed = importlib.machinery.PathFinder.find_spec("torch_npu")  # an imitation is none of its
+    return "--emulate-npu" if installed is None else "--emulate-npu=cann"
+
+
 def _launcher(row: Row, device: str, report: Path) -> list[str]:
     run = [sys.executable, "-m", "patchcore", "run"]
     if device == "npu":
-        return [*run, "--emulate-npu", "--count", f"--report-dir={report}"]
+        return [*run, npu_option(), "--count", f"--report-dir={report}"]
     if row.major == 2:
         return [sys.executable]
     # mmcv 1.x cannot be imported without torchvision, nor mmdet3d 1.0 with a newer mmcv.
     return [*run, "-q", "--disable=*", "--enable=mmcv.torchvision", "--enable=mmcv.version.mmdet3d"]
 
 
-def _run(command: list[str], log: Path, losses: Path) -> dict[str, Any]:
+def _run(command: list[str], device: str, log: Path, losses: Path) -> dict[str, Any]:
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -105,8 +112,12 @@ def _run(command: list[str], log: Path, losses: Path) -> dict[str, Any]:
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
         "NPU_EMULATOR_RANDOM": "cpu",
+        "FAKE_CANN_RANDOM": "cpu",
         "PYTHONWARNINGS": "ignore",
     }
+    if device == "cpu":  # OpenMMLab trains on an NPU wherever torch_npu can be imported, which needs CANN's libraries
+        environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+        environment.pop("LD_LIBRARY_PATH", None)
     started = time.monotonic()
     with log.open("w", encoding="utf-8") as file:
         try:

@@ -214,11 +214,14 @@ def _entries(operators: Sequence[Operator]) -> str:
 @functools.cache
 def _key() -> str:
     """Return a digest of the libraries' inputs: torch's build and place, our sources, the table and the flags."""
-    return _digest(("",), TABLE, SIGNATURES, Path(__file__), *sorted(_SOURCES.rglob("*.*")))
+    return _digest((str(package_of("torch")),), TABLE, SIGNATURES, Path(__file__), *sorted(_SOURCES.rglob("*.*")))
 
 
 def _object_key(compiler: list[str], source: Path) -> str:
-    """Return a digest of a compiled source with the headers of ours that it includes."""
+    """Return a digest of a compiled source with the headers of ours that it includes.
+
+    Objects do not depend on the place of torch: environments with the same build of it share them.
+    """
     found: set[Path] = set()
     waiting = [source]
     while waiting:
@@ -231,9 +234,8 @@ def _object_key(compiler: list[str], source: Path) -> str:
 
 
 def _digest(words: Sequence[str], *files: Path) -> str:
-    torch = package_of("torch")
-    digest = hashlib.sha256(repr((_FLAGS, str(torch), *words)).encode())
-    for file in (torch / "version.py", *files):
+    digest = hashlib.sha256(repr((_FLAGS, *words)).encode())
+    for file in (package_of("torch") / "version.py", *files):
         digest.update(file.name.encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()[:20]

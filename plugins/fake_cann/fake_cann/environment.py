@@ -15,6 +15,9 @@ __all__ = ["finds_libraries", "install", "is_installed", "prepare", "refuse_real
 _installed = False
 
 _SEARCHED = "LD_LIBRARY_PATH"
+#: Where devices draw random numbers from: generators of their own, or that of the CPU. With the second, a program draws
+#: the numbers that it draws on the CPU, so that two runs can be compared.
+_RANDOM, _SOURCES = "FAKE_CANN_RANDOM", ("device", "cpu")
 #: Where CANN's set_env.sh says that it is.
 _HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH")
 _DRIVER = Path("/usr/local/Ascend/driver")
@@ -30,11 +33,11 @@ def refuse_real_cann(environ: Mapping[str, str] = os.environ) -> None:
     Raises:
         RealCannError: it is there.
     """
-    ours = str(libraries(environ))
+    ours = os.path.realpath(libraries(environ).parent)  # those of another torch, or of older sources, are fake as well
     found = [f"{name}={environ[name]}" for name in _HOMES if environ.get(name)]
     found += [str(path) for path in (_DRIVER, _DEVICES) if path.exists()]
     for folder in environ.get(_SEARCHED, "").split(os.pathsep):
-        if folder and os.path.realpath(folder) != ours and Path(folder, "libascendcl.so").exists():
+        if folder and os.path.dirname(os.path.realpath(folder)) != ours and Path(folder, "libascendcl.so").exists():
             found.append(folder)
     if found:
         raise RealCannError(f"fake_cann: a real CANN is here ({', '.join(found)}): a fake one must not hide it")
@@ -65,9 +68,13 @@ def prepare(environ: MutableMapping[str, str]) -> Path:
         The folder of the libraries.
 
     Raises:
-        FakeCannError: see :func:`refuse_real_cann` and :func:`fake_cann.build.build`.
+        FakeCannError: see :func:`refuse_real_cann` and :func:`fake_cann.build.build`; ``FAKE_CANN_RANDOM`` is neither
+            ``device`` nor ``cpu``.
     """
     refuse_real_cann(environ)
+    source = environ.get(_RANDOM) or _SOURCES[0]
+    if source not in _SOURCES:
+        raise FakeCannError(f"fake_cann: {_RANDOM} is one of {', '.join(_SOURCES)}, found {source!r}")
     folder = build(environ=environ)
     if not finds_libraries(environ):
         environ[_SEARCHED] = os.pathsep.join(filter(None, (str(folder), environ.get(_SEARCHED, ""))))

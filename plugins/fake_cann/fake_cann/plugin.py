@@ -29,8 +29,10 @@ def configure_run(options: argparse.Namespace) -> None:
     """Install the fake CANN in this process, if the run has it."""
     if options.fake_cann:
         from fake_cann.environment import install
+        from fake_cann.kernels import install_kernels
 
         install()
+        install_kernels()
 
 
 @pc.hookimpl

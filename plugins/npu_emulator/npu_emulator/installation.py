@@ -35,8 +35,9 @@ class Installation:
     one is undone.
     """
 
-    def __init__(self, stand_ins: tuple[StandIn, ...]) -> None:
+    def __init__(self, stand_ins: tuple[StandIn, ...], mmcv: bool) -> None:
         self._stand_ins = stand_ins
+        self._mmcv = mmcv
 
     def uninstall(self) -> None:
         """Give up this installation; the last one puts ``sys.meta_path`` and ``sys.modules`` back as they were.
@@ -53,6 +54,9 @@ class Installation:
                     continue
                 if stand_in is not TORCH_NPU or not device_is_active():
                     _disconnect(stand_in.name)
+            device_stays = TORCH_NPU.name in _finders
+            if self._mmcv and not device_stays and not any(other._mmcv for other in _open_installations):
+                _mmcv_operators.disconnect()
 
     def __enter__(self) -> Installation:
         return self
@@ -64,11 +68,17 @@ class Installation:
 _lock = threading.RLock()
 _open_installations: list[Installation] = []
 _finders: dict[str, StandInFinder] = {}
-_mmcv_operators = OperatorsHook()  # connected as long as torch_npu is
+_mmcv_operators = OperatorsHook()
 _settings: Optional[Settings] = None
 
 
-def install(*, device: bool = True, core: Optional[str] = None, devices: Optional[int] = None) -> Installation:
+def install(
+    *,
+    device: bool = True,
+    mmcv: Optional[bool] = None,
+    core: Optional[str] = None,
+    devices: Optional[int] = None,
+) -> Installation:
     """Emulate NPU libraries, and an NPU, in this process.
 
     ``import mx_driving`` resolves to :mod:`npu_emulator.mx_driving` and ``import torch_npu`` to
@@ -80,7 +90,10 @@ def install(*, device: bool = True, core: Optional[str] = None, devices: Optiona
     Installing again is allowed. The device cannot be undone: it stays to the end of the process.
 
     Args:
-        device: emulate the device and ``torch_npu`` too; without, only ``mx_driving``, whose kernels take CPU tensors.
+        device: emulate the device and ``torch_npu`` too; without, only ``mx_driving``, whose kernels take tensors of
+            every device that torch has.
+        mmcv: let the operators of ``mmcv._ext`` take NPU tensors, as a build of mmcv for NPUs does; by default if the
+            device is emulated. ``device=False, mmcv=True`` is for the real torch_npu on a fake CANN.
         core: ``"python"``, ``"native"`` or ``"auto"``, which is the compiled one where it was built; the environment
             variable ``NPU_EMULATOR_CORE`` by default.
         devices: how many NPUs there are, 1 to 64; ``NPU_EMULATOR_DEVICES`` by default, else 8.
@@ -94,6 +107,7 @@ def install(*, device: bool = True, core: Optional[str] = None, devices: Optiona
             the device cannot be added to.
     """
     stand_ins = (MX_DRIVING, TORCH_NPU) if device else (MX_DRIVING,)
+    wants_mmcv = device if mmcv is None else mmcv
     with _lock:
         if device:
             _settle(core, devices)
@@ -107,8 +121,9 @@ def install(*, device: bool = True, core: Optional[str] = None, devices: Optiona
                     _finders[stand_in.name] = finder
                     connected.append(stand_in.name)
             if TORCH_NPU.name in connected:
-                _mmcv_operators.connect()
                 cuda_build.connect()
+            if wants_mmcv:
+                _mmcv_operators.connect()
             if (
                 device
                 and sys.modules.get("torch") is not None
@@ -118,8 +133,10 @@ def install(*, device: bool = True, core: Optional[str] = None, devices: Optiona
         except BaseException:
             for name in connected:
                 _disconnect(name)
+            if not any(other._mmcv for other in _open_installations):
+                _mmcv_operators.disconnect()
             raise
-        installation = Installation(stand_ins)
+        installation = Installation(stand_ins, wants_mmcv)
         _open_installations.append(installation)
     return installation
 
@@ -127,7 +144,6 @@ def install(*, device: bool = True, core: Optional[str] = None, devices: Optiona
 def _disconnect(name: str) -> None:
     """Disconnect the stand-ins of a library."""
     if name == TORCH_NPU.name:
-        _mmcv_operators.disconnect()
         cuda_build.disconnect()
     _finders.pop(name).disconnect()
 

@@ -79,6 +79,44 @@ def test_a_real_cann_is_never_hidden(packages: Path, tmp_path: Path, monkeypatch
         environment.refuse_real_cann({**environ, "LD_LIBRARY_PATH": f"/nowhere{os.pathsep}{tmp_path}"})
 
 
+def test_a_fake_cann_of_another_torch_is_none_that_is_real(packages: Path, tmp_path: Path) -> None:
+    environ = {build.CACHE: str(tmp_path / "cache")}
+    other = build.libraries(environ).with_name("of-another-torch")
+    other.mkdir(parents=True)
+    (other / "libascendcl.so").touch()
+    environment.refuse_real_cann({**environ, "LD_LIBRARY_PATH": str(other)})
+
+
+def test_random_numbers_come_from_the_device_or_the_cpu(packages: Path, tmp_path: Path) -> None:
+    with pytest.raises(FakeCannError, match="FAKE_CANN_RANDOM is one of device, cpu, found 'gpu'"):
+        environment.prepare({build.CACHE: str(tmp_path / "cache"), "FAKE_CANN_RANDOM": "gpu"})
+
+
+def test_kernels_of_other_libraries_are_those_of_npu_emulator(run_python: Callable[..., str]) -> None:
+    printed = run_python("""
+        from fake_cann.kernels import install_kernels
+
+        print(install_kernels(), install_kernels())
+        import importlib.util, sys, npu_emulator, patchcore
+        from npu_emulator.installation import device_is_active, is_installed
+        import mx_driving
+        print(mx_driving.__name__, is_installed(), any("OperatorsHook" in repr(finder) for finder in sys.meta_path))
+        """)
+    assert printed.split() == ["True", "True", "npu_emulator.mx_driving", "False", "True"]
+
+
+def test_kernels_of_a_real_mx_driving_stay(run_python: Callable[..., str], make_package: Callable[..., Path]) -> None:
+    make_package({"mx_driving": "REAL = True"})
+    printed = run_python("""
+        from fake_cann.kernels import install_kernels
+
+        print(install_kernels())
+        import mx_driving
+        print(mx_driving.REAL)
+        """)
+    assert printed.split() == ["False", "True"]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the libraries are for Linux")
 def test_without_a_compiler(packages: Path, tmp_path: Path) -> None:
     environ = {build.CACHE: str(tmp_path / "cache"), "PATH": str(tmp_path), "CXX": "no-compiler -O2"}

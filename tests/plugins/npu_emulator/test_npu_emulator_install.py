@@ -120,6 +120,17 @@ def test_stand_ins_stay_until_the_last_installation_is_undone(inner_first: bool)
     assert importlib.util.find_spec("mx_driving") is None
 
 
+def test_mmcv_has_operators_without_the_device_on_request() -> None:
+    def hooks() -> int:
+        return sum(type(finder).__name__ == "OperatorsHook" for finder in sys.meta_path)
+
+    with npu_emulator.install(device=False):
+        assert hooks() == 0
+        with npu_emulator.install(device=False, mmcv=True), npu_emulator.install(device=False, mmcv=True):
+            assert hooks() == 1
+        assert hooks() == 0
+
+
 def test_refuses_to_hide_an_importable_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = tmp_path / "mx_driving" / "__init__.py"
     library.parent.mkdir()

@@ -31,8 +31,10 @@ class OperatorsHook(importlib.abc.MetaPathFinder):
         self._replaced: list[tuple[ModuleType, str, Any, Any]] = []
 
     def connect(self) -> None:
-        """Have the operators put in place when the module is imported, or now."""
+        """Have the operators put in place when the module is imported, or now; nothing if it is connected."""
         finders = sys.meta_path
+        if self in finders:
+            return
         place = finders.index(importlib.machinery.PathFinder) if importlib.machinery.PathFinder in finders else 0
         sys.meta_path.insert(place, self)
         module = sys.modules.get(MODULE)

@@ -7,7 +7,7 @@ from typing import Any, Callable
 import torch
 from torch import Tensor
 
-from npu_emulator.device import active
+from npu_emulator.device import active, is_active
 
 __all__ = ["call_on_host"]
 
@@ -37,7 +37,7 @@ class _Loan:
     """The NPU tensors of one call, lent to the host."""
 
     def __init__(self) -> None:
-        self._copies: list[tuple[Tensor, Tensor]] = []
+        self._copies: list[tuple[Tensor, Tensor, Tensor]] = []  # on the NPU, on the host, and what is lent
         self._device = 0
         self._half: Any = None
 
@@ -46,21 +46,22 @@ class _Loan:
         if not isinstance(argument, Tensor) or argument.device.type != "npu":
             return argument
         self._device = argument.device.index
-        alias = active().alias_on_cpu(argument.detach())
-        if alias.dtype not in _HALF and alias.is_contiguous():
-            return alias
-        if alias.dtype in _HALF:
-            self._half = alias.dtype
-        copy = alias.to(torch.float32 if alias.dtype in _HALF else alias.dtype, copy=True).contiguous()
-        self._copies.append((alias, copy))
+        on_host = _on_host(argument.detach())
+        shares_memory = is_active() and on_host.dtype not in _HALF and on_host.is_contiguous()
+        if shares_memory:
+            return on_host
+        if on_host.dtype in _HALF:
+            self._half = on_host.dtype
+        copy = on_host.to(torch.float32 if on_host.dtype in _HALF else on_host.dtype, copy=True).contiguous()
+        self._copies.append((argument.detach(), on_host, copy))
         return copy
 
     def settle(self) -> None:
         """Write back the copies that the kernel has changed."""
-        for alias, copy in self._copies:
-            result = copy.to(alias.dtype)
-            if not torch.equal(result, alias):
-                alias.copy_(result)
+        for argument, before, copy in self._copies:
+            result = copy.to(before.dtype)
+            if not torch.equal(result, before):
+                argument.copy_(result)
 
     def take_back(self, result: Any) -> Any:
         """Return the result of a kernel on the NPU."""
@@ -68,4 +69,11 @@ class _Loan:
             return result
         if self._half is not None and result.is_floating_point():
             result = result.to(self._half)
-        return active().alias_on_npu(result.contiguous(), self._device)
+        if is_active():
+            return active().alias_on_npu(result.contiguous(), self._device)
+        return result.to(f"npu:{self._device}")
+
+
+def _on_host(tensor: Tensor) -> Tensor:
+    """Return an NPU tensor on the CPU: its memory if the device is ours, a copy if it is that of the real torch_npu."""
+    return active().alias_on_cpu(tensor) if is_active() else tensor.cpu()

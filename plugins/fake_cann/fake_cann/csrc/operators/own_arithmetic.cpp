@@ -29,6 +29,11 @@ Functions fake_cann::arithmetic_functions() {
          c.put(3, at::amin(c.tensor(0), c.ints(1), c.boolean(2)));
          c.put(4, at::amax(c.tensor(0), c.ints(1), c.boolean(2)));
        }},
+      {"LogSigmoidBackward",  // dy, x, buffer -> dx; torch_npu's buffer is empty, ATen's has what forward computed
+       [](const Call& c) {
+         auto buffer = std::get<1>(at::log_sigmoid_forward(c.tensor(1)));
+         c.put(3, at::log_sigmoid_backward(c.tensor(0), c.tensor(1), buffer));
+       }},
       {"Equal", [](const Call& c) { c.tensor(2).fill_(at::equal(c.tensor(0), c.tensor(1))); }},
   };
 }

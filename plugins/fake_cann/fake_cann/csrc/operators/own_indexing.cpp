@@ -1,18 +1,22 @@
 // Operators whose result has a size of its own, and those that take indices in CANN's way.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "own.h"
 
 using namespace fake_cann;
 
 namespace {
 
-// An empty tensor among several indices stands for a whole dimension.
+// An empty tensor among several indices stands for a whole dimension, unless all are empty: then they choose nothing.
 c10::List<std::optional<at::Tensor>> indices(const Call& c, int place) {
   c10::List<std::optional<at::Tensor>> list;
   auto given = c.tensors(place);
+  auto is_empty = [](const at::Tensor& item) { return !item.defined() || item.numel() == 0; };
+  const bool none = std::all_of(given.begin(), given.end(), is_empty);
   for (auto& item : given) {
-    bool whole = !item.defined() || (given.size() > 1 && item.numel() == 0 && item.scalar_type() != at::kBool);
+    bool whole = !item.defined() || (!none && item.numel() == 0 && item.scalar_type() != at::kBool);
     list.push_back(whole ? std::nullopt : std::make_optional(item));
   }
   return list;
@@ -38,6 +42,21 @@ void unique(const Call& c) {  // self, sorted, inverse, counts -> values, invers
   auto target = c.tensor(5);
   if (target.defined() && target.numel() == inverse.numel()) c.put(5, inverse);
   if (c.boolean(3)) c.put_sized(6, counts);
+  c.put_sized(4, values);
+}
+void unique_dim(const Call& c) {  // self, sorted, inverse, dim -> values, inverse, counts
+  auto [values, inverse, counts] = at::unique_dim(c.tensor(0), c.integer(3), c.boolean(1), true, true);
+  c.put(5, inverse);
+  c.put_sized(6, counts);
+  c.put_sized(4, values);
+}
+void unique_consecutive(const Call& c) {  // self, inverse, counts, dim -> values, inverse, counts
+  constexpr int64_t kNoDim = 1000;
+  std::optional<int64_t> dim;
+  if (c.integer(3) != kNoDim) dim = c.integer(3);
+  auto [values, inverse, counts] = at::unique_consecutive(c.tensor(0), c.boolean(1), c.boolean(2), dim);
+  if (c.boolean(1)) c.put(5, inverse);
+  c.put_sized(6, counts);
   c.put_sized(4, values);
 }
 
@@ -83,6 +102,8 @@ Functions fake_cann::indexing_functions() {
       {"InplaceScatterUpdate", scatter_update},
       {"ScatterNdUpdate", scatter_nd_update},
       {"Unique2", unique},
+      {"UniqueDim", unique_dim},
+      {"UniqueConsecutive", unique_consecutive},
       {"Index", [](const Call& c) { c.put(2, at::index(c.tensor(0), indices(c, 1))); }},
       {"IndexPutImpl", [](const Call& c) { c.tensor(0).index_put_(indices(c, 1), c.tensor(2), c.boolean(3)); }},
       {"Scatter", [](const Call& c) { c.put(5, scatter(c)); }},

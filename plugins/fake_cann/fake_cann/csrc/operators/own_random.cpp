@@ -2,13 +2,26 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <cstdlib>
+#include <string_view>
+
 #include "own.h"
 
 using namespace fake_cann;
 
 namespace {
 
+// FAKE_CANN_RANDOM=cpu: the numbers that the same program draws on the CPU.
+bool draws_as_cpu() {
+  static const bool chosen = [] {
+    const char* source = std::getenv("FAKE_CANN_RANDOM");
+    return source && std::string_view(source) == "cpu";
+  }();
+  return chosen;
+}
+
 at::Generator generator(const Call& c, int seed) {
+  if (draws_as_cpu()) return at::detail::getDefaultCPUGenerator();
   constexpr uint64_t kMix = 0x9e3779b97f4a7c15ULL;  // neighbouring offsets give unrelated numbers
   return at::make_generator<at::CPUGeneratorImpl>(uint64_t(c.integer(seed)) + kMix * uint64_t(c.integer(seed + 1)));
 }
@@ -25,7 +38,7 @@ void pack(const at::Tensor& keep, const at::Tensor& mask) {
 }
 
 at::Tensor keep_mask(at::IntArrayRef sizes, double p, const Call& c, int seed) {
-  return at::rand(sizes, generator(c, seed)) >= p;
+  return at::empty(sizes, at::kBool).bernoulli_(1 - p, generator(c, seed));
 }
 
 at::Tensor dropped(const at::Tensor& x, const at::Tensor& keep, double p) {

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 
 def on_cann() -> bool:
     """Tell whether this process has the real torch_npu on the fake CANN."""
@@ -25,6 +27,24 @@ ON_CANN = on_cann()
 #: The option of patchcore run for the NPU of these tests.
 OPTION = "--emulate-npu=cann" if ON_CANN else "--emulate-npu"
 INSTALL = "" if ON_CANN else "import npu_emulator; npu_emulator.install()\n"
+#: The same with the kernels of mx_driving and mmcv.
+INSTALL_KERNELS = (
+    "from fake_cann.kernels import install_kernels; install_kernels()\n"
+    if ON_CANN
+    else "import npu_emulator; npu_emulator.install()\n"
+)
+
+
+#: For tests about npu-emulator's own torch_npu and device.
+ABOUT_THE_IMITATION = pytest.mark.skipif(ON_CANN, reason="is about the imitation of torch_npu")
+
+
+def without_npu() -> dict[str, str]:
+    """Return the variables of a process without an NPU: there torch_npu, if it is installed, cannot be imported."""
+    if not ON_CANN:
+        return dict(os.environ)
+    environ = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    return {**environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 
 
 def without_note(printed: str) -> str:
