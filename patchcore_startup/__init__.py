@@ -1,6 +1,7 @@
 """What a Python process started under ``patchcore run`` does first: next to nothing.
 
-``patchcore run`` describes the run in an environment variable, which every child inherits. Two doors lead here, and the
+``patchcore run`` describes the run in one environment variable, which every child inherits. The variable is passed on by
+launchers that quote it wrongly or not at all, so it has no quotes, spaces or commas. Two doors lead here, and the
 first that opens counts: ``patchcore_startup.pth`` in site-packages, which also works with ``python -E`` and ``-I``, and
 ``site/sitecustomize.py`` on ``PYTHONPATH``, for where patchcore is on the path without being installed there.
 
@@ -24,15 +25,28 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, Optional
 
-__all__ = ["SESSION", "SITE", "TRIGGERS", "WORD", "ActivationFinder", "activate", "finder", "start"]
+__all__ = [
+    "SESSION",
+    "SITE",
+    "WORD",
+    "ActivationFinder",
+    "activate",
+    "decode_session",
+    "encode_session",
+    "finder",
+    "start",
+]
 
-#: Environment variable that describes the run, as JSON; nothing happens in a process without it.
+#: Environment variable that describes the run; nothing happens in a process without it. Fields, separated by colons: the
+#: version of the format; the triggers, which activate the run (the process id of the program, the top-level modules of
+#: patches, and texts that make a script one which a patch edits); and the description, JSON in zlib in base64.
 SESSION = "PATCHCORE_SESSION"
-#: Environment variable with what activates the run: the process id of the program, the top-level modules of patches,
-#: and texts that make a script one which a patch edits.
-TRIGGERS = "PATCHCORE_TRIGGERS"
-#: What such a text begins with there.
+#: What such a text begins with among the triggers.
 WORD = "word:"
+
+#: What the triggers begin with that are in hexadecimal digits in the variable: texts of scripts, and modules whose names
+#: are not ASCII.
+_HEX_WORD, _HEX_NAME = "=", "~"
 #: The folder that goes on PYTHONPATH.
 SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
 
@@ -58,7 +72,7 @@ def start(site_is_complete: bool = False) -> None:
     global finder
     if finder is None and os.environ.get(SESSION):
         sys.path[:] = [entry for entry in sys.path if entry != SITE]  # it has done its duty
-        triggers = os.environ.get(TRIGGERS, "").split(",")
+        triggers = tuple(_decode_triggers(os.environ[SESSION].split(":")[1:-1]))
         finder = ActivationFinder(triggers)
         sys.meta_path = [finder, *sys.meta_path]
         words = [trigger[len(WORD) :].encode() for trigger in triggers if trigger.startswith(WORD)]
@@ -78,6 +92,57 @@ def activate() -> bool:
     if finder is not None:
         finder.activate()
     return finder is not None
+
+
+def encode_session(protocol: int, triggers: Iterable[str], description: dict[str, Any]) -> str:
+    """Return the value of :data:`SESSION`: ASCII, without quotes, spaces, commas and anything else that a shell reads.
+
+    Args:
+        protocol: version of the description.
+        triggers: see :class:`ActivationFinder`; texts of scripts after :data:`WORD`.
+        description: as JSON can have it; other values become texts.
+    """
+    import json
+    import zlib
+    from binascii import b2a_base64
+
+    data = b2a_base64(zlib.compress(json.dumps(description, default=str).encode(), 9), newline=False)
+    payload = data.decode().translate({ord("+"): "-", ord("/"): "_", ord("="): None})
+    return ":".join([str(protocol), *map(_encode_trigger, triggers), payload])
+
+
+def decode_session(text: str) -> Any:
+    """Return the description that :func:`encode_session` wrote.
+
+    Raises:
+        ValueError: the text is something else.
+    """
+    import json
+    import zlib
+    from binascii import a2b_base64
+
+    payload = text.rpartition(":")[2].translate({ord("-"): "+", ord("_"): "/"})
+    try:
+        return json.loads(zlib.decompress(a2b_base64(f"{payload}==")))
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+
+
+def _encode_trigger(trigger: str) -> str:
+    if trigger.startswith(WORD):
+        return _HEX_WORD + trigger[len(WORD) :].encode().hex()
+    return trigger if trigger.isascii() else _HEX_NAME + trigger.encode().hex()
+
+
+def _decode_triggers(fields: Iterable[str]) -> Iterable[str]:
+    for field in fields:
+        try:
+            if field.startswith(_HEX_WORD):
+                yield WORD + bytes.fromhex(field[1:]).decode()
+            else:
+                yield bytes.fromhex(field[1:]).decode() if field.startswith(_HEX_NAME) else field
+        except ValueError:  # somebody has changed it; the description is checked later
+            continue
 
 
 class ActivationFinder:
@@ -378,15 +443,14 @@ def _install_arguments() -> str:
     The Python that started the run finds it out, because its distributions may come from folders. It is started only
     here, as few runs need this. If it cannot be started, the names are returned.
     """
-    import json
     import subprocess
 
     try:
-        plugins = json.loads(os.environ[SESSION])["plugins"]
+        plugins = decode_session(os.environ[SESSION])["plugins"]
         names = ["patchcore", *(distribution for _, distribution, _ in plugins if distribution)]
     except (KeyError, TypeError, ValueError):
         names = ["patchcore"]
-    environ = {name: value for name, value in os.environ.items() if name not in (SESSION, TRIGGERS)}
+    environ = {name: value for name, value in os.environ.items() if name != SESSION}
     code = (
         "import sys; sys.path[:] = filter(None, sys.path)\n"  # without the folder of the program
         "from patchcore.builtin.install.command import install_arguments\n"
@@ -407,10 +471,8 @@ def _policy() -> str:
 
 def _session(*keys: str) -> str:
     """Return a text of the description of the run, empty if it has none."""
-    import json
-
     try:
-        found = json.loads(os.environ[SESSION])
+        found = decode_session(os.environ[SESSION])
         for key in keys:
             found = found[key]
     except (KeyError, TypeError, ValueError):

@@ -19,7 +19,7 @@ from patchcore.settings import Choice, Given, LocalModule, Settings
 __all__ = ["RUN_ID", "LoadedPlugin", "Session", "settings_of"]
 
 #: Version of the description in the environment; a process whose patchcore has another one cannot take part.
-_PROTOCOL = 1
+_PROTOCOL = 2
 
 #: Environment variable that names the run, for one that is launched in several places: the nodes of a job.
 RUN_ID = "PATCHCORE_RUN_ID"
@@ -106,9 +106,9 @@ class Session(NamedTuple):
             SettingsError: the text is something else, or comes from another version of patchcore.
         """
         try:
-            view = json.loads(text)
-            protocol = view.pop("protocol")
+            protocol = _protocol_of(text)
             if protocol == _PROTOCOL:
+                view = patchcore_startup.decode_session(text)
                 return cls(
                     run=view["run"],
                     launcher=view["launcher"],
@@ -128,19 +128,37 @@ class Session(NamedTuple):
             f"the same patchcore for every Python of the run"
         )
 
-    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return ``environ`` with the variables by which every Python started with it takes part in the run."""
-        described = {"protocol": _PROTOCOL, **self._asdict(), "settings": self.settings._asdict()}
+    def encode(self) -> str:
+        """Return the description of the run for the environment of a process: ASCII without quotes, spaces or commas.
+
+        Examples:
+            >>> import patchcore as pc
+            >>> from patchcore.plugin import Session
+            >>> session = Session("3f2a", 4711, pc.Settings())
+            >>> Session.parse(session.encode()) == session
+            True
+        """
+        described = {**self._asdict(), "settings": self.settings._asdict()}
         # A Python without patchcore starts this one to find out the distributions to install.
         described["python"] = sys.executable
+        return patchcore_startup.encode_session(_PROTOCOL, [str(self.launcher), *self.libraries], described)
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return ``environ`` with the variables by which every Python started with it takes part in the run."""
         path = environ.get("PYTHONPATH")
         entries = [] if not path else [entry for entry in path.split(os.pathsep) if entry != patchcore_startup.SITE]
         return {
             **environ,
-            patchcore_startup.SESSION: json.dumps(described, default=str),
-            patchcore_startup.TRIGGERS: ",".join([str(self.launcher), *self.libraries]),
+            patchcore_startup.SESSION: self.encode(),
             "PYTHONPATH": os.pathsep.join([patchcore_startup.SITE, *entries]),
         }
+
+
+def _protocol_of(text: str) -> int:
+    """Return the version of a description; the first version was JSON."""
+    if text.startswith("{"):
+        return int(json.loads(text)["protocol"])
+    return int(text.partition(":")[0])
 
 
 def settings_of(view: Mapping[str, Any]) -> Settings:

@@ -273,7 +273,11 @@ class TestARunInsideARun:
 
 
 class TestGoesOn:
-    @pytest.mark.parametrize("session", ["{", '{"protocol": 2}'], ids=["damaged", "of another version"])
+    @pytest.mark.parametrize(
+        "session",
+        ["{", "2:=x:~y:z", '{"protocol": 1}', "3:x"],
+        ids=["damaged", "2", "of the first version", "of a later version"],
+    )
     def test_with_a_session_that_it_cannot_read(self, shop: Programs, session: str) -> None:
         done = shop.child(f"{SELL}; import sell", run={**shop.in_run("deals"), "PATCHCORE_SESSION": session})
         assert done.stdout == "10\n10\n"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,12 @@ def written(session: Session = SESSION, **environ: str) -> dict[str, str]:
     return session.environment(environ)
 
 
+def changed(**keys: Any) -> str:
+    """Return the text of a session whose description has other values."""
+    description = patchcore_startup.decode_session(SESSION.encode())
+    return patchcore_startup.encode_session(2, ["4711"], {**description, **keys})
+
+
 class TestReaches:
     @pytest.mark.parametrize("session", [SESSION, Session("cafe", 1, Settings())], ids=["full", "bare"])
     def test_another_process_whole(self, session: Session) -> None:
@@ -48,8 +54,13 @@ class TestReaches:
 
     def test_an_environment_as_text_that_it_can_hold(self) -> None:
         text = written()[patchcore_startup.SESSION]
-        assert text.isascii()
-        assert "\0" not in text
+        assert re.fullmatch(r"[A-Za-z0-9_.:=~-]+", text)  # no quotes, spaces, commas
+
+    def test_an_environment_with_words_and_names_that_are_not_ascii(self) -> None:
+        names = ("größe", "word:torch.cuda, 'x'", "mmcv")
+        text = SESSION._replace(libraries=names).encode()
+        assert re.fullmatch(r"[A-Za-z0-9_.:=~-]+", text)
+        assert tuple(patchcore_startup._decode_triggers(text.split(":")[1:-1])) == ("4711", *names)
 
     def test_a_date_in_the_options_as_text(self) -> None:
         """TOML has dates, JSON has not."""
@@ -68,9 +79,11 @@ class TestReaches:
             "[]",
             '"text"',
             "{}",
-            '{"protocol": 1}',
-            json.dumps({**json.loads(written()[patchcore_startup.SESSION]), "settings": {"plugins": None}}),
-            json.dumps({**json.loads(written()[patchcore_startup.SESSION]), "plugins": [["mmcv"]]}),
+            "2:4711:shop:",
+            "2:4711:shop:no-base64",
+            SESSION.encode()[:-3],
+            changed(settings={"plugins": None}),
+            changed(plugins=[["mmcv"]]),
         ],
     )
     def test_as_something_else_is_refused(self, text: str) -> None:
@@ -78,8 +91,10 @@ class TestReaches:
             Session.parse(text)
 
     def test_from_another_version_is_refused(self) -> None:
-        with pytest.raises(SettingsError, match=r"another version .*\(protocol 2, here 1\); install the same"):
-            Session.parse('{"protocol": 2, "anything": "else"}')
+        with pytest.raises(SettingsError, match=r"another version .*\(protocol 3, here 2\); install the same"):
+            Session.parse("3:4711:anything:else")
+        with pytest.raises(SettingsError, match=r"another version .*\(protocol 1, here 2\); install the same"):
+            Session.parse('{"protocol": 1, "anything": "else"}')
 
 
 class TestEnvironment:
@@ -88,11 +103,11 @@ class TestEnvironment:
         added = SESSION.environment(environ)
         assert environ == {"HOME": "/root", "PYTHONPATH": "mine"}
         assert added["HOME"] == "/root"
-        assert added.keys() - environ.keys() == {patchcore_startup.SESSION, patchcore_startup.TRIGGERS}
+        assert added.keys() - environ.keys() == {patchcore_startup.SESSION}
 
     def test_says_what_wakes_a_process(self) -> None:
         session = Session("cafe", 4711, Settings(), libraries=("json", "mmcv"))
-        assert written(session)[patchcore_startup.TRIGGERS] == "4711,json,mmcv"
+        assert written(session)[patchcore_startup.SESSION].startswith("2:4711:json:mmcv:")
 
     @pytest.mark.parametrize(
         ("path", "entries"),

@@ -318,8 +318,8 @@ class TestAPluginThatCannotBeImported:
         shop.write({"broken.py": "1 / 0\n", "script.py": f"print('begin')\n{SELL}\n"})
         run = shop.in_run("broken", "deals", on_failure="raise")
         if program:  # bash becomes the Python that runs the script: its process id stays
-            triggers = 'PATCHCORE_TRIGGERS="$$,$PATCHCORE_TRIGGERS"'
-            command = ["bash", "-c", f"{triggers} exec {shlex.quote(shop.python[0])} script.py"]
+            session = 'PATCHCORE_SESSION="${PATCHCORE_SESSION/:/:$$:}"'
+            command = ["bash", "-c", f"{session} exec {shlex.quote(shop.python[0])} script.py"]
         else:
             command = [*shop.python, "script.py"]
         done = shop.run(command, code=1, **run)
@@ -349,7 +349,7 @@ class TestAPythonWithoutPatchcore:
 
     def test_names_the_distributions_where_the_python_of_the_run_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
         session = {"python": "/nowhere/python", "plugins": [["sales", "shop-sales", "2.1"], ["local", "", ""]]}
-        monkeypatch.setenv(patchcore_startup.SESSION, json.dumps(session))
+        monkeypatch.setenv(patchcore_startup.SESSION, patchcore_startup.encode_session(2, [], session))
         assert patchcore_startup._install_arguments() == "patchcore shop-sales"
 
     def test_is_silent_when_told_so(self, bare: Programs) -> None:
