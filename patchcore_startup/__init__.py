@@ -1,7 +1,7 @@
 """What a Python process started under ``patchcore run`` does first: next to nothing.
 
-``patchcore run`` describes the run in one environment variable, which every child inherits. The variable is passed on by
-launchers that quote it wrongly or not at all, so it has no quotes, spaces or commas. Two doors lead here, and the
+``patchcore run`` describes the run in one environment variable, which every child inherits. Some launchers pass it on
+without quoting it, so it has no quotes, spaces or commas. Two doors lead here, and the
 first that opens counts: ``patchcore_startup.pth`` in site-packages, which also works with ``python -E`` and ``-I``, and
 ``site/sitecustomize.py`` on ``PYTHONPATH``, for where patchcore is on the path without being installed there.
 
@@ -37,15 +37,16 @@ __all__ = [
     "start",
 ]
 
-#: Environment variable that describes the run; nothing happens in a process without it. Fields, separated by colons: the
-#: version of the format; the triggers, which activate the run (the process id of the program, the top-level modules of
-#: patches, and texts that make a script one which a patch edits); and the description, JSON in zlib in base64.
+#: Environment variable that describes the run; nothing happens in a process without it. It has fields with colons
+#: between them: the version of the format; the triggers, which activate the run (the process id of the program, the
+#: top-level modules of patches, and texts that make a script one which a patch edits); and the description, which is
+#: JSON in zlib in base64.
 SESSION = "PATCHCORE_SESSION"
 #: What such a text begins with among the triggers.
 WORD = "word:"
 
-#: What the triggers begin with that are in hexadecimal digits in the variable: texts of scripts, and modules whose names
-#: are not ASCII.
+#: What the triggers begin with that are in hexadecimal digits in the variable: texts of scripts, and names of modules
+#: that are not ASCII.
 _HEX_WORD, _HEX_NAME = "=", "~"
 #: The folder that goes on PYTHONPATH.
 SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")

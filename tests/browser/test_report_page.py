@@ -11,7 +11,7 @@ from page_runs import LABELS, SHOWN, large_run, nasty_run
 from views import View
 
 from patchcore.builtin.report.html import make_page
-from patchcore.builtin.report.merge import Process
+from patchcore.builtin.report.reading import Process
 
 Look = Callable[..., View]
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from reports import LABEL, PRICE, Reports, patcher
 
-from patchcore.builtin.report.merge import Process
+from patchcore.builtin.report.reading import Process
+from patchcore.builtin.report.report_file import read_report
 
 #: Text that would do something in a page that does not escape it.
 NASTY = (
@@ -53,7 +54,7 @@ def a_report(reports: Reports) -> dict[str, Any]:
     """Return the report of a process in which two patches are applied; run it where ``shop`` can be imported."""
     importlib.import_module("shop")
     path = reports.write(patcher(PRICE, LABEL))
-    content: dict[str, Any] = json.loads(path.read_text())
+    content: dict[str, Any] = json.loads(json.dumps(read_report(path)))  # lists in the place of tuples
     path.unlink()
     return content
 

@@ -73,7 +73,7 @@ class Reports:
         content["environment"].update(
             {"rank": rank, "pid": self._pid, "host": "box", "program": "train.py", "name": "MainProcess"}
         )
-        content.update(view)
+        content.update({"identity": "", "machine": "", **view})
         path = written.with_name(f"report-{rank}-{self._pid}-abcdef.json")
         written.unlink()
         path.write_text(json.dumps(content))

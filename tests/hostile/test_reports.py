@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
@@ -21,12 +22,13 @@ from patchcore import process
 from patchcore.builtin.drift.lockfile import read_lock
 from patchcore.builtin.drift.recorded import Recorded
 from patchcore.builtin.report import report_file
-from patchcore.builtin.report.merge import findings, read_reports
+from patchcore.builtin.report.merge import findings
+from patchcore.builtin.report.reading import read_reports
 from patchcore.builtin.run.session import Session
 from patchcore.cli import main
 from patchcore.process import describe_process, parse_decimal, process_rank, rank_variable
 from patchcore.settings import Settings
-from patchcore_torch.ranks.agreement import compare_ranks
+from patchcore_torch.ranks.agreement import Comparison
 
 #: A way from the root of a report to one of its values.
 Route = tuple[Union[str, int], ...]
@@ -449,20 +451,43 @@ class TestAnswersOfOtherRanks:
         def get(self, key: str, default: Any = None) -> Any:
             return self[key].encode()
 
+    KEY = "patchcore/ranks"
+
     @settings(max_examples=50)
     @given(JSON.filter(lambda value: value is not None))
     def test_any_manifest_of_rank_0(self, presented: Any) -> None:
-        store = self.Store({"patchcore/manifest/0": json.dumps(presented)})
+        offer = {"id": "a", "group": "a", "number": 1, "digest": "other", "host": ""}
+        manifest = {"id": "a", "manifest": presented}
+        store = self.Store({f"{self.KEY}/offer": json.dumps(offer), f"{self.KEY}/manifest": json.dumps(manifest)})
         own = {"patchcore": "1", "python": "3", "patches": {}, "libraries": {}, "files": {}}
-        (line,) = compare_ranks(store, 1, 2, own, patience=0)
-        assert line.startswith("rank 1 cannot read the patches of rank 0: ")
-        assert json.loads(store["patchcore/manifest/1"]) == [line]
+        comparison = Comparison(store, 1, 2, own)
+        comparison.run(0)
+        store.set(
+            f"{self.KEY}/confirmed/1", json.dumps({"to": json.loads(store[f"{self.KEY}/answer/1"])["id"], "time": 1})
+        )
+        assert comparison.run(0)
+        (line,) = comparison.differences()
+        assert line.startswith("rank 1 cannot be compared with rank 0: ")
 
-    @pytest.mark.parametrize("answer", [{}, [1], [["a"]], "text", 3])
-    def test_any_answer(self, answer: Any) -> None:
-        store = self.Store({"patchcore/manifest/1": json.dumps(answer)})
-        (line,) = compare_ranks(store, 0, 2, {}, patience=0)
-        assert line.startswith("rank 1 sends an answer that rank 0 cannot read; install ")
+    @pytest.mark.parametrize("differences", [{}, [1], [["a"]], "text", 3, None])
+    def test_any_answer(self, differences: Any) -> None:
+        store = self.Store()
+        comparison = Comparison(store, 0, 2, {})
+        answer = {"to": json.loads(store[f"{self.KEY}/offer"])["id"], "differences": differences}
+        store.set(f"{self.KEY}/answer/1", json.dumps(answer))
+        assert comparison.run(0)
+        (line,) = comparison.differences()
+        assert line.startswith("rank 1 cannot be compared with rank 0: its answer has no list of differences; install ")
+
+    @settings(max_examples=50)
+    @given(JSON)
+    def test_any_offer(self, offer: Any) -> None:
+        """An error is logged by the caller; nothing else is raised than what JSON of another version can cause."""
+        store = self.Store({f"{self.KEY}/offer": json.dumps(offer)})
+        with contextlib.suppress(ValueError, TypeError, OverflowError):
+            comparison = Comparison(store, 1, 2, {"patches": {}})
+            assert not comparison.run(0)
+            assert comparison.silent() == ["rank 0 sends no patches to compare; start every rank with patchcore run"]
 
 
 class TestEnvironment:

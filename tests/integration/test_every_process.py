@@ -258,7 +258,7 @@ def register_patches():
 # A rank that is not patched is waited for; not for a minute here.
 IMPATIENT = """
 from patchcore_torch.ranks import agreement
-agreement.compare_ranks.__kwdefaults__["patience"] = 1.0
+agreement.PATIENCE = 1.0
 """
 # Runs a command; $ODD is executed before it for rank 1.
 RANK_SCRIPT = """

@@ -56,3 +56,12 @@ def test_ranks_of_a_restart_are_compared_with_each_other(place: Workplace, lost:
     )
     lines = lines_with(job.ours, "rank 1 differs from rank 0: patch")
     assert len(lines) == (1 if lost == "first" else 2), job.err
+    ranks = [report for report in job.reports if report["role"] == "rank"]
+    assert sorted((r["job"]["restart"], r["job"]["local_rank"], r["finished"]) for r in ranks) == [
+        *((restart, rank, rank == 1) for restart in (0, 1) for rank in (0, 1)),  # rank 1 has ended by itself
+        (2, 0, True),
+        (2, 1, True),
+    ]
+    code, text = job.report()
+    assert text.count("replaced") == 4, text
+    assert code == (lost == "later")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Optional
 
-from patchcore.builtin.report.merge import read_reports
+from patchcore.builtin.report.reading import read_reports
 from patchcore.builtin.run.program import Command, find_command
 from patchcore.errors import SettingsError
 from patchcore.report import PENDING, SKIPPED

@@ -11,8 +11,10 @@ from typing import Any, Optional
 from patchcore.builtin.html import need_jinja
 from patchcore.builtin.report.compare import compare
 from patchcore.builtin.report.hits import Hits, count_hits, never_hit
-from patchcore.builtin.report.merge import Process, findings, read_reports, some_of
+from patchcore.builtin.report.jobs import correct_clocks, linked_runs, with_groups, without_replaced
+from patchcore.builtin.report.merge import findings, some_of
 from patchcore.builtin.report.pending import count_pending
+from patchcore.builtin.report.reading import Process, read_reports
 from patchcore.builtin.report.sections import PluginSection, plugin_sections
 from patchcore.builtin.report.words import who
 from patchcore.builtin.shared.rows import print_table, print_text
@@ -57,7 +59,8 @@ def main(options: argparse.Namespace) -> int:
     if page is not None:
         need_jinja("patchcore report --html")
     every, unreadable = read_reports(directory)
-    processes = every if options.all else _of_run(every, options.run, options.compare)
+    correct_clocks(every)
+    processes = with_groups(every if options.all else _of_run(every, options.run, options.compare))
     compared = None if options.compare is None else _compared(every, processes, options)
     differences = [] if compared is None else compare(compared, processes)
     found = findings(processes, unreadable)
@@ -181,7 +184,7 @@ def _compared(every: Sequence[Process], shown: Sequence[Process], options: argpa
     if options.all:
         raise SettingsError("--compare compares one run with another; leave out --all")
     found = _of_run(every, options.compare)
-    if found[0].run == shown[0].run:
+    if found[0].run in {process.run for process in shown}:
         raise SettingsError(f"--compare {options.compare}: this is the run that is shown; name another one")
     return found
 
@@ -189,32 +192,38 @@ def _compared(every: Sequence[Process], shown: Sequence[Process], options: argpa
 def _of_run(processes: Sequence[Process], run: Any, compared: Optional[str] = None) -> list[Process]:
     """Return the processes of one run, the latest by default; print the runs that are left out to stderr.
 
-    The default is never the run that it is ``compared`` with.
+    Runs whose ranks have formed a group are one: those of the nodes of a job. The default is never the run that it is
+    ``compared`` with.
     """
-    times = {process.run: 0.0 for process in processes}
+    linked = linked_runs(processes)
+    times: dict[frozenset[str], float] = {}
     for process in processes:
-        times[process.run] = max(times[process.run], process.content["written"])
-    runs = sorted(times, key=lambda name: times[name])
+        times[linked[process.run]] = max(times.get(linked[process.run], 0.0), process.content["written"])
+    runs = sorted(times, key=lambda names: times[names])
     if run is None:
-        others = [name for name in runs if name != compared]
-        *earlier, run = others or runs
+        others = [names for names in runs if compared not in names]
+        *earlier, shown = others or runs
         if earlier:
-            print(
-                f"patchcore: reports of earlier runs are left out: {printable(', '.join(earlier))} (--run ID, --all)",
-                file=sys.stderr,
-            )
-    elif run not in runs:
-        known = printable(", ".join(runs))
-        raise SettingsError(f"no report of run {run!r} (there are: {known}){did_you_mean(run, runs)}")
-    return [process for process in processes if process.run == run]
+            left_out = printable(", ".join(name for names in earlier for name in sorted(names)))
+            print(f"patchcore: reports of earlier runs are left out: {left_out} (--run ID, --all)", file=sys.stderr)
+    elif run in linked:
+        shown = linked[run]
+    else:
+        names = [name for each in runs for name in sorted(each)]
+        known = printable(", ".join(names))
+        raise SettingsError(f"no report of run {run!r} (there are: {known}){did_you_mean(run, names)}")
+    return sorted((process for process in processes if process.run in shown), key=lambda process: process.order)
 
 
 def _rows(processes: Sequence[Process]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
+    current = set(map(id, without_replaced(processes)))
     for process in processes:
         content, facts = process.content, process.content["environment"]
         name = "" if facts["name"] == "MainProcess" else f"[{facts['name']}] "
         state = "error" if content["error"] else "finished" if content["finished"] else "unfinished"
-        texts = (str(process.rank), content["role"], str(facts["pid"]), facts["host"], state, content["summary"])
+        state = state if id(process) in current else "replaced"
+        rank = f"{process.rank} of {process.group}" if process.group else str(process.rank)
+        texts = (rank, content["role"], str(facts["pid"]), facts["host"], state, content["summary"])
         rows.append((*texts, name + " ".join(facts["program"].split())))
     return rows

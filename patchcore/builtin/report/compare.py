@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from patchcore.builtin.report.merge import Process
 from patchcore.builtin.report.model import view_of
+from patchcore.builtin.report.reading import Process
 from patchcore.builtin.report.words import duration
 from patchcore.report import APPLIED
 

@@ -1,134 +1,37 @@
-"""Merge the reports of a run's processes: which processes took part, and how they differ."""
+"""Merge the reports of a run's processes: the faults of the run, and how its processes differ."""
 
 from __future__ import annotations
 
-import fnmatch
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from patchcore.builtin.report.report_file import Malformed, read_report
-from patchcore.builtin.run.process_report import FILES, OTHERS
-from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER
+from patchcore.builtin.report.jobs import without_replaced
+from patchcore.builtin.report.reading import Process
+from patchcore.builtin.run.process_report import OTHERS
+from patchcore.builtin.run.roles import LAUNCHER, RANK
 from patchcore.builtin.shared.finding import Finding
 from patchcore.builtin.shared.manifest import compare_manifests
-from patchcore.errors import SettingsError, describe_error
-from patchcore.objects.printable import printable
 from patchcore.report import FAILED, SKIPPED
 
-__all__ = ["Process", "Reports", "findings", "read_reports", "some_of"]
+__all__ = ["findings", "some_of"]
 
-
-#: The processes of a run are compared with the first of this order: rank 0 itself, not the launcher that started it.
-_ROLES = (RANK, MAIN, LAUNCHER, WORKER)
 #: More missing ranks in a row are one finding.
 _MOST_NAMED = 16
-
-
-@dataclass(frozen=True)
-class Process:
-    """One process of a run.
-
-    Args:
-        content: its report, as :func:`patchcore.builtin.report.report_file.read_report` returns it.
-    """
-
-    content: Mapping[str, Any]
-
-    @property
-    def run(self) -> str:
-        """The run that it took part in."""
-        return str(self.content["run"])
-
-    @property
-    def identity(self) -> tuple[str, str, int]:
-        """The key of the process: run, host and process id. Two processes share it only if the system reused the id."""
-        return self.run, self.content["environment"]["host"], int(self.content["environment"]["pid"])
-
-    @property
-    def rank(self) -> int:
-        """Its rank, or that of the process that started it."""
-        return int(self.content["environment"]["rank"])
-
-    @property
-    def leads(self) -> bool:
-        """False for workers."""
-        return bool(self.content["role"] != WORKER)
-
-    @property
-    def order(self) -> tuple[int, int, int]:
-        """Sorts processes: by rank, and in each the one that has it first."""
-        return self.rank, _ROLES.index(self.content["role"]), int(self.content["environment"]["pid"])
-
-    def __str__(self) -> str:
-        environment = self.content["environment"]
-        return f"rank {self.rank}, {self.content['role']} {environment['pid']} on {environment['host']}"
-
-
-class Reports(NamedTuple):
-    """The content of a report directory.
-
-    Args:
-        processes: those whose reports can be read, in order; at least one.
-        unreadable: a finding for each file that is no report, or has a field that cannot be.
-    """
-
-    processes: list[Process]
-    unreadable: list[Finding]
-
-
-def read_reports(directory: Path) -> Reports:
-    """Return the processes that have written a report to ``directory``, and findings for files that cannot be read.
-
-    A process that has become another program (``exec``) has written several; the last one counts.
-
-    Raises:
-        SettingsError: there is no such directory, there are no reports in it, or none can be read.
-    """
-    found: list[Process] = []
-    unreadable: list[Finding] = []
-    paths = _report_files(directory)
-    for path in paths:
-        try:
-            found.append(Process(read_report(path)))
-        except (OSError, Malformed) as error:
-            fault = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else str(error)
-            unreadable.append(Finding("unreadable", path.name, f"{fault}; the report is left out"))
-    if not paths:
-        raise SettingsError(f"no reports in {directory}: no process of the run had patches, or no program was run")
-    if not found:
-        faults = "".join(f"\n  {printable(finding.subject)}: {finding.message}" for finding in unreadable)
-        raise SettingsError(f"none of the reports in {directory} can be read:{faults}")
-    found.sort(key=lambda process: float(process.content["written"]))
-    last = {process.identity: process for process in found}
-    kept = [process for process in found if process.content["finished"] or last[process.identity] is process]
-    return Reports(sorted(kept, key=lambda process: process.order), unreadable)
-
-
-def _report_files(directory: Path) -> list[Path]:
-    try:
-        names = [name for name in os.listdir(directory) if fnmatch.fnmatchcase(name, FILES)]
-    except (FileNotFoundError, NotADirectoryError):
-        raise SettingsError(
-            f"no directory {str(directory)!r}; patchcore run --report-dir {directory} ... makes one"
-        ) from None
-    except (OSError, ValueError) as error:  # not allowed, a name that is too long or that has a null character
-        raise SettingsError(f"the directory {str(directory)!r} cannot be read: {describe_error(error)}") from error
-    return [directory / name for name in sorted(names)]
 
 
 def findings(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) -> list[Finding]:
     """Return the faults of a run.
 
+    A process that a later generation of ranks has replaced has no faults: the launcher has dealt with it.
+
     Kinds: ``unreadable``, ``difference``, ``failed``, ``late``, ``plugin``, ``unfinished``, ``error``, ``missing``.
 
     Args:
         processes: that took part in it; the others are compared with the first.
-        unreadable: files that may be reports of others, see :class:`Reports`.
+        unreadable: files that may be reports of others, see :class:`patchcore.builtin.report.reading.Reports`.
     """
+    processes = without_replaced(processes)
     found = (
         _differences(processes),
         _failures(processes),
@@ -212,10 +115,16 @@ def _errors(processes: Sequence[Process]) -> list[Finding]:
 
 
 def _missing(processes: Sequence[Process]) -> list[Finding]:
-    ranks = {process.rank for process in processes if process.content["role"] == RANK}
-    size = max(process.content["environment"]["ranks"] for process in processes)
-    absent = _gaps(ranks, size) if ranks and size > 1 else []
-    if not ranks and any(process.content["role"] == LAUNCHER for process in processes):
+    groups: dict[str, list[Process]] = {}
+    for process in processes:
+        if process.content["role"] == RANK:
+            groups.setdefault(process.group, []).append(process)
+    absent: list[str] = []
+    for name, group in groups.items():
+        size = max(process.content["environment"]["ranks"] for process in group)
+        gaps = _gaps({process.rank for process in group}, size) if size > 1 else []
+        absent += (f"{gap} of {name}" if name else gap for gap in gaps)
+    if not groups and all(process.content["role"] == LAUNCHER for process in processes):
         absent = ["every rank"]
     message = "has left no report: it is not patched, could not write one, or wrote it elsewhere"
     return [Finding("missing", "", message, rank) for rank in absent]
@@ -241,7 +150,7 @@ def some_of(processes: Sequence[Process], group: Sequence[Process]) -> str:
 
 def _names(processes: Iterable[Process]) -> str:
     """Name the ranks, and one process of each."""
-    by_rank: dict[int, list[Process]] = {}
+    by_rank: dict[tuple[str, int], list[Process]] = {}
     for process in processes:
-        by_rank.setdefault(process.rank, []).append(process)
+        by_rank.setdefault((process.group, process.rank), []).append(process)
     return "; ".join(f"{group[0]}{f' and {len(group) - 1} more' if group[1:] else ''}" for group in by_rank.values())

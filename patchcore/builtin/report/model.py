@@ -8,7 +8,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple, Optional, TypeVar
 
-from patchcore.builtin.report.merge import Process, findings
+from patchcore.builtin.report.merge import findings
+from patchcore.builtin.report.reading import Process
 from patchcore.builtin.report.words import who
 from patchcore.builtin.run.roles import RANK
 from patchcore.builtin.shared.finding import Finding
@@ -296,7 +297,7 @@ def view_of(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) ->
     """Return the view of the run that ``processes``, at least one, took part in.
 
     Args:
-        processes, unreadable: see :class:`patchcore.builtin.report.merge.Reports`.
+        processes, unreadable: see :class:`patchcore.builtin.report.reading.Reports`.
     """
     by_name: dict[str, list[_Shared]] = {}
     for group in _alike(processes, lambda process: process.content["patches"]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from patchcore.builtin.report.merge import Process
+from patchcore.builtin.report.reading import Process
 from patchcore.report import PENDING
 
 __all__ = ["Pending", "count_pending"]

@@ -82,6 +82,10 @@ class _Job(NamedTuple):
     group: str = ""
     generation: _Count = 0
     clock: _Seconds = 0.0
+    restart: Optional[_Count] = None
+    local_rank: Optional[_Count] = None
+    meeting: str = ""
+    name: str = ""
 
 
 class _Setting(NamedTuple):
@@ -125,6 +129,8 @@ class _Report(NamedTuple):
     timeline: _Timeline
     error: str = ""
     job: _Job = _Job()
+    identity: str = ""
+    machine: str = ""
 
 
 class _News(NamedTuple):

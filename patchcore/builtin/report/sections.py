@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional
 
-from patchcore.builtin.report.merge import Process
+from patchcore.builtin.report.reading import Process
 from patchcore.objects.printable import counted
 
 __all__ = ["PluginSection", "Row", "Table", "plugin_sections"]

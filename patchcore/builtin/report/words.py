@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 
-from patchcore.builtin.report.merge import Process
+from patchcore.builtin.report.reading import Process
 from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER
 from patchcore.objects.printable import counted, inflected
 

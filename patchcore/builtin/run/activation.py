@@ -147,7 +147,7 @@ def _activate(session: Session) -> set[str]:
     patcher.plugins.notify("start_process", patcher=patcher, session=session)
     patcher.apply()
     TIMELINE.note(AWAKE, since=begun)
-    _active = Activation(session, patcher, take_role(session.launcher))
+    _active = Activation(session, patcher, take_role(session.launcher, patcher.plugins))
     report = ProcessReport(session, patcher, _active.role)
     report.begin()
     if session.settings.on_failure == "raise" or any(entry.patch.required for entry in patcher.applied_plan):

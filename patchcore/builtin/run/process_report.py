@@ -18,6 +18,7 @@ from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import TIMELINE
 from patchcore.builtin.run.verbosity import QUIET
 from patchcore.builtin.shared.files import append_text, write_whole
+from patchcore.builtin.shared.machines import machine, process_identity
 from patchcore.engine.engine import ENGINE
 from patchcore.patcher import PATCHERS, Patcher
 from patchcore.planning.plan import Plan
@@ -109,7 +110,8 @@ class ProcessReport:
         Args:
             facts: ``group``, the id of the ranks that have found each other; ``generation``, 1 for the first, one more
                 after each restart of the group; ``clock``, seconds by which the clock of this machine is ahead of the
-                clock of rank 0.
+                clock of rank 0; ``restart``, how often a launcher has started this rank again; ``local_rank``, on this
+                machine; ``meeting``, the address at which the ranks of a group meet; ``name``, of the group.
         """
         self._job.update(facts)
 
@@ -189,6 +191,8 @@ class ProcessReport:
             "written": time.time(),
             "digest": digest,
             "job": self._job,
+            "identity": self._identity,
+            "machine": machine(),
             "arguments": self._session.arguments,
             "settings": _describe(self._patcher.settings),
             "timeline": TIMELINE.view({record.name for record in report.patches}),
@@ -204,6 +208,7 @@ class ProcessReport:
 
     def _rename(self) -> None:
         # process ids come again: after exec, in containers, on other hosts
+        self._identity = process_identity()
         self._name = f"report-{process_rank()}-{os.getpid()}-{os.urandom(3).hex()}.json"
 
     def _forked(self) -> None:

@@ -23,19 +23,26 @@ WORKER = "worker"
 _LED = "PATCHCORE_LED"
 
 
-def take_role(launcher: int) -> str:
+def take_role(launcher: int, plugins: Plugins) -> str:
     """Return ``MAIN``, ``RANK`` or ``WORKER`` and note in the environment, for child processes, that it is taken.
+
+    A program that a launcher starts without a rank is ``MAIN``: ``accelerate launch`` starts one process like that.
 
     Args:
         launcher: process id of ``patchcore run``, which has become the program's.
+        plugins: of this process; they know the programs that start ranks.
     """
     variable = rank_variable()
     job = f"{launcher}:{variable}={process_rank()}"
     led_job, _, leader = os.environ.get(_LED, "").rpartition("@")
-    if led_job == job and leader != str(os.getpid()):  # a process may have become another program
+    leader, _, program = leader.partition("/")
+    is_started_by_launcher = program == LAUNCHER and leader == str(os.getppid())
+    if led_job == job and leader != str(os.getpid()) and not is_started_by_launcher:  # or it has become another program
         return WORKER
-    os.environ[_LED] = f"{job}@{os.getpid()}"
-    return MAIN if variable is None else RANK
+    role = MAIN if variable is None else RANK
+    presented = present_role(role, plugins)
+    os.environ[_LED] = f"{job}@{os.getpid()}{f'/{LAUNCHER}' if presented == LAUNCHER else ''}"
+    return role
 
 
 def present_role(role: str, plugins: Plugins) -> str:
@@ -55,5 +62,19 @@ def _rank_launchers(plugins: Plugins) -> set[str]:
 def _program() -> str:
     """Return the command that this process runs, or the module after ``python -m``."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is not None:
+        return str(spec.name)
     name, *_ = getattr(sys, "argv", None) or [""]
-    return os.path.basename(str(name)) if spec is None else str(spec.name)
+    if name == "-m":  # Python has not found the module yet
+        command = _command_line()
+        following = command[command.index("-m") + 1 :] if "-m" in command else []
+        return following[0] if following else ""
+    return os.path.basename(str(name))
+
+
+def _command_line() -> list[str]:
+    try:
+        with open("/proc/self/cmdline", "rb") as file:  # sys.orig_argv is there since Python 3.10
+            return os.fsdecode(file.read()).split("\0")
+    except OSError:
+        return list(getattr(sys, "orig_argv", []))

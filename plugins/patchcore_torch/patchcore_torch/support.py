@@ -117,9 +117,11 @@ def register_handovers() -> list[str]:
 
 @pc.hookimpl(optionalhook=True)  # of the built-in plugin run, which may be left out; the same below
 def process_patched(patcher: Patcher, report: ProcessReport) -> None:
-    """Compare the ranks of a job once their process group is there."""
+    """Describe this rank in its report, and compare the ranks of a job once their process group is there."""
     from patchcore_torch.ranks.comparing import compare_when_grouped
+    from patchcore_torch.ranks.launched import describe_rank
 
+    describe_rank(report)
     compare_when_grouped(patcher, report)
 
 
@@ -127,7 +129,7 @@ def process_patched(patcher: Patcher, report: ProcessReport) -> None:
 def rank_launchers() -> tuple[str, ...]:
     """Return the programs that start the ranks of torch and MindSpore."""
     torch = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
-    return (*torch, "accelerate", "accelerate.commands.launch", "deepspeed", "msrun")
+    return (*torch, "accelerate", "accelerate.commands.launch", "deepspeed", "deepspeed.launcher.launch", "msrun")
 
 
 @pc.hookimpl(optionalhook=True)

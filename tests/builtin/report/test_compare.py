@@ -13,7 +13,7 @@ from reports import SHOP, Reports
 
 from patchcore.builtin.report.compare import RunDifference, compare
 from patchcore.builtin.report.html import make_page
-from patchcore.builtin.report.merge import Process
+from patchcore.builtin.report.reading import Process
 from patchcore.cli import main
 
 

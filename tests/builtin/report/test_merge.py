@@ -9,7 +9,8 @@ from reports import LABEL, PRICE, Reports, new, patcher
 
 import patchcore as pc
 from patchcore import __version__
-from patchcore.builtin.report.merge import findings, read_reports
+from patchcore.builtin.report.merge import findings
+from patchcore.builtin.report.reading import read_reports
 from patchcore.builtin.shared.finding import Finding
 from patchcore.report import SCHEMA_VERSION
 

@@ -16,7 +16,7 @@ from reports import PRICE, Reports, patcher
 
 from patchcore import install_command
 from patchcore.builtin.report.html import make_page
-from patchcore.builtin.report.merge import Process
+from patchcore.builtin.report.reading import Process
 from patchcore.cli import main
 
 VOID = ("meta", "link", "br", "img", "hr", "input", "wbr")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchcore.builtin.report.merge import Process
+from patchcore.builtin.report.reading import Process
 from patchcore.builtin.report.words import clock, counted, duration, numbers, span, who
 
 

@@ -19,7 +19,8 @@ from programs import PATCHES, SHOP, Programs
 from reports import PRICE, patcher
 from reports import SHOP as LIBRARY
 
-from patchcore.builtin.report.merge import findings, read_reports
+from patchcore.builtin.report.merge import findings
+from patchcore.builtin.report.reading import read_reports
 from patchcore.builtin.report.report_file import Malformed, read_report
 from patchcore.builtin.run import process_report
 from patchcore.builtin.run.process_report import ProcessReport

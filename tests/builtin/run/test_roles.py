@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from importlib.machinery import ModuleSpec
@@ -24,7 +25,7 @@ def roles(monkeypatch: pytest.MonkeyPatch, *launchers: int) -> list[str]:
     for launcher in launchers:
         pid = os.getpid() + 1
         monkeypatch.setattr(os, "getpid", lambda pid=pid: pid)
-        taken.append(take_role(launcher))
+        taken.append(take_role(launcher, Plugins(discover=False)))
     return taken
 
 
@@ -58,13 +59,16 @@ class TestTakeRole:
     @pytest.mark.parametrize("value", ["", "one", "-1"])
     def test_what_is_no_number_is_no_rank(self, environ: dict[str, str], value: str) -> None:
         environ["RANK"] = value
-        assert take_role(PID_OF_RUN) == MAIN
+        assert take_role(PID_OF_RUN, Plugins(discover=False)) == MAIN
 
     def test_a_run_inside_a_run_has_a_leader_of_its_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert roles(monkeypatch, PID_OF_RUN, PID_OF_RUN + 1, PID_OF_RUN + 1) == [MAIN, MAIN, WORKER]
 
     def test_the_one_that_becomes_another_program_still_leads(self) -> None:
-        assert [take_role(PID_OF_RUN), take_role(PID_OF_RUN)] == [MAIN, MAIN]
+        assert [take_role(PID_OF_RUN, Plugins(discover=False)), take_role(PID_OF_RUN, Plugins(discover=False))] == [
+            MAIN,
+            MAIN,
+        ]
 
 
 class Launchers:
@@ -72,6 +76,25 @@ class Launchers:
     def rank_launchers(self) -> list[str]:
         modules = ["torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"]
         return ["torchrun", "accelerate", *modules]
+
+
+def test_a_program_that_a_launcher_starts_without_a_rank_is_the_main_program(programs: Programs) -> None:
+    """``accelerate launch`` does so for one process; its workers are workers, and it prints the summary."""
+    programs.install_support_of_torch()
+    start = "import subprocess, sys, shop.prices\nsubprocess.run([sys.executable, 'train.py'], check=True)\n"
+    train = "import subprocess, sys, sell\nsubprocess.run([sys.executable, 'sell.py'], check=True)\n"
+    programs.write({**SHOP, "deals.py": PATCHES, "torchrun": start, "train.py": train})
+    done = programs.run(programs.patchcore, "-p", "deals", "--report-dir", "reports", "torchrun")
+    assert done.stderr == "patchcore: 1 applied\n"
+    reports = [json.loads(path.read_text()) for path in (programs.folder / "reports").glob("report-*.json")]
+    roles = {report["environment"]["program"]: report["role"] for report in reports}
+    assert {os.path.basename(program): role for program, role in roles.items()} == {
+        "torchrun": "launcher",
+        "train.py": "main",
+        "sell.py": "worker",
+    }
+    done = programs.run([programs.python[0], "-m", "patchcore", "report", "reports"])
+    assert "no findings" in done.stdout
 
 
 class TestStartsRanks:

@@ -15,6 +15,7 @@ import patchcore_startup
 from patchcore.builtin.run.roles import take_role
 from patchcore.builtin.run.session import RUN_ID, LoadedPlugin, Session
 from patchcore.errors import SettingsError
+from patchcore.plugins import Plugins
 from patchcore.settings import Choice, LocalModule, Settings
 
 SETTINGS = Settings(
@@ -132,9 +133,9 @@ class TestEnvironment:
     def test_of_a_run_that_another_one_becomes_has_a_leader_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("RANK", "LOCAL_RANK", "PATCHCORE_LED"):
             monkeypatch.setenv(name, "")
-        assert take_role(4711) == "main"
+        assert take_role(4711, Plugins(discover=False)) == "main"
         monkeypatch.setattr(os, "environ", dict(written(**os.environ)))
-        assert take_role(4711) == "main"
+        assert take_role(4711, Plugins(discover=False)) == "main"
 
 
 class TestOfAPatcher:

@@ -205,7 +205,7 @@ def test_what_the_store_holds_may_be_of_another_patchcore(job: Any, caplog: pyte
     assert job(PRICE, LABEL, rank=1, store=store).init() == "group"
     ((level, message),) = said(caplog)
     assert level == "INFO"
-    assert message.startswith("rank 1 cannot read the patches of rank 0: ")
+    assert message.startswith("rank 1 cannot be compared with rank 0: ")
     assert message.endswith("; install the same patchcore for every rank")
 
 

@@ -13,8 +13,8 @@ from typing import Optional
 from patchcore.builtin.html import PageSection, render
 from patchcore.builtin.report.compare import compare
 from patchcore.builtin.report.html.timeline import timeline_of
-from patchcore.builtin.report.merge import Process
 from patchcore.builtin.report.model import STATUSES, Run, origin_of, view_of
+from patchcore.builtin.report.reading import Process
 from patchcore.builtin.report.sections import plugin_sections
 from patchcore.builtin.report.words import clock, duration, span
 from patchcore.builtin.run.roles import RANK
@@ -35,7 +35,7 @@ def make_page(
     """Return the page, as HTML.
 
     Args:
-        processes, unreadable: at least one process; see :class:`patchcore.builtin.report.merge.Reports`.
+        processes, unreadable: at least one process; see :class:`patchcore.builtin.report.reading.Reports`.
         compared: the processes of another run, to show the differences.
     """
     run = view_of(processes, unreadable)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from patchcore.builtin.report.html.timescale import TimeScale
-from patchcore.builtin.report.merge import Process
 from patchcore.builtin.report.model import Run
+from patchcore.builtin.report.reading import Process
 from patchcore.builtin.report.words import duration
 from patchcore.builtin.run.timeline import AWAKE, COMPARED, IMPORTED
 from patchcore.report import APPLIED, FAILED, REVERTED
@@ -55,9 +55,8 @@ class Lane:
 
     @property
     def identity(self) -> tuple[str, Any]:
-        """Host and process id: process ids are those of a host."""
-        environment = self.process.content["environment"]
-        return environment["host"], environment["pid"]
+        """Machine and process id: process ids are those of a machine or container."""
+        return self.process.machine, self.process.content["environment"]["pid"]
 
     @property
     def length(self) -> str:

@@ -160,7 +160,7 @@ class Comparison:
         first = f"rank 0{_on([self._host_of_0]) if hosts != [self._host_of_0] else ''}"
         several = len(ranks) > 1
         if not text:
-            return f"{subject} cannot read the patches of {first}: {other}; install the same patchcore for every rank"
+            return f"{subject} cannot be compared with {first}: {other}; install the same patchcore for every rank"
         return f"{subject} {'differ' if several else 'differs'} from {first}: {text}; on rank 0: {other}"
 
     # --- rank 0 -------------------------------------------------------------------------------------------------------
