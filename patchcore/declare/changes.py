@@ -285,6 +285,8 @@ class SlotChange(Change):
     signatures = "fit"
     #: True if it must write the body of the function, and fails if the target has no body.
     everywhere: bool = False
+    #: True if names of other modules follow that are equal to the target's and hold the same object.
+    same_name: bool = False
     #: Called with the present value of the slot, returns the product; ``None`` if the change has a replacement.
     factory: Optional[Callable[[Any], Any]] = None
 
@@ -344,6 +346,9 @@ class Replace(SlotChange):
         create: ``True`` adds the attribute where it is missing, and leaves it alone where it exists. ``"always"`` adds
             it where it is missing, and replaces it where it exists.
         aliases: further targets that get the same replacement. Rarely needed: by-value references are found.
+        same_name: also put it under the same name in every loaded module whose name holds the same object. For a target
+            that is itself only a name of something else, ``NORM = Norm``: names of a function or class at its home are
+            found anyway, under any name.
         everywhere: write the body of the function instead of the names that hold it. Code that keeps the function in a
             closure, a default argument or a container then calls the replacement too. Not for a replacement that calls
             the original by a name of its own: that is a ``Wrap``.
@@ -369,6 +374,7 @@ class Replace(SlotChange):
     when_call: Optional[Callable[..., Any]]
     create: Union[bool, str]
     aliases: tuple[Target, ...]
+    same_name: bool
     everywhere: bool
 
     def __init__(
@@ -380,6 +386,7 @@ class Replace(SlotChange):
         when_call: Optional[Callable[..., Any]] = None,
         create: Union[bool, str] = False,
         aliases: Sequence[Union[str, Target]] = (),
+        same_name: bool = False,
         everywhere: bool = False,
         only_in: Optional[str] = None,
     ) -> None:
@@ -394,8 +401,8 @@ class Replace(SlotChange):
                 raise DeclarationError(
                     f"{where}: {name}= needs an original, but create={create!r} means that there may be none"
                 )
-        if only_in is not None and (create or aliases or everywhere):
-            raise DeclarationError(f"{where}: only_in= excludes create=, aliases= and everywhere=")
+        if only_in is not None and (create or aliases or same_name or everywhere):
+            raise DeclarationError(f"{where}: only_in= excludes create=, aliases=, same_name= and everywhere=")
         super().__init__(
             target=_as_target(target),
             only_in=_as_only_in(only_in, target, where),
@@ -404,6 +411,7 @@ class Replace(SlotChange):
             when_call=when_call,
             create=create if create == ALWAYS else bool(create),
             aliases=tuple(_as_target(alias) for alias in as_tuple(aliases, "aliases", where)),
+            same_name=bool(same_name),
             everywhere=bool(everywhere),
         )
 

@@ -418,6 +418,12 @@ class Rebinder:
                 state.kept += () if slot.name in state.kept else (slot.name,)
                 return
 
+    def bind_name(self, state: ChangeState, record: Record, name: Slot) -> None:
+        """Make ``name`` follow ``record``, which ``state`` has written, unless another patch writes it."""
+        if not self._journal.looks_after(name):
+            self._journal.follow(record, name)
+            state.rebound += (name.name,)
+
     def keep_name(self, application: Application, state: ChangeState, record: Record, name: Slot) -> None:
         """Write the original of a function whose body is patched to one name that holds the function.
 

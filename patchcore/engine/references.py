@@ -47,7 +47,18 @@ __all__ = [
     "names_read_by",
     "own_names",
     "root_of",
+    "same_names",
 ]
+
+
+def same_names(slot: Slot, held: Any) -> list[Slot]:
+    """Return the names of other loaded modules that are equal to that of ``slot`` and hold the same object ``held``."""
+    found: list[Slot] = []
+    for name, module in sys.modules.copy().items() if type(slot.key) is str and held is not ABSENT else ():
+        space = namespace_of(module)
+        if module is not slot.owner and space is not None and space.get(slot.key, ABSENT) is held:
+            found.append(NamespaceSlot(module, slot.key, f"{name}:{slot.key}"))
+    return found
 
 
 def is_home(target: Target, original: Any) -> bool:

@@ -141,7 +141,11 @@ class SlotWriter(Writer):
                 build = None if change.adds else functools.partial(_built_again, change, extensions)
                 record = self._journal.push(slot, Layer(application, change, product, below, build))
                 if slot is place:
-                    moves.add(self._rebinder.moved(state, record, below))
+                    move = self._rebinder.moved(state, record, below)
+                    moves.add(move)
+                    if change.same_name and not move.home:  # at home, the search finds all names
+                        for name in references.same_names(slot, below):
+                            self._rebinder.bind_name(state, record, name)
                 else:  # all holders of the function follow its body
                     for name in kept:  # names through which a callable of the change calls the original
                         self._rebinder.keep_name(application, state, record, name)

@@ -155,15 +155,14 @@ def _changes(entry: Entry, place: Place, made: Sequence[Registration], stage: in
     if not place.exists and made[known].wraps:  # MindSpeed calls the first wrapper with None
         yield _Item(1, Replace(target, made[known].function(None), create="always"), made[known], below)
         known += 1
-    names = place.same_names() if place.exists else []
     # As in MindSpeed, an attribute of a class must exist.
     create = False if place.exists or not (place.is_in_module or entry.patch.create_dummy) else "always"
     for registration in made[known:]:
         function = registration.function
         if registration.wraps:
-            yield _Item(2, Replace(target, factory=function, aliases=names), registration, stage)
+            yield _Item(2, Replace(target, factory=function, same_name=True), registration, stage)
         else:
-            yield _Item(1, Replace(target, _value(function), create=create, aliases=names), registration, below)
+            yield _Item(1, Replace(target, _value(function), create=create, same_name=True), registration, below)
 
 
 def _value(function: Any) -> Any:

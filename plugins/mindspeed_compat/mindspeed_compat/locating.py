@@ -7,7 +7,7 @@ import sys
 from typing import Any, NamedTuple, Optional
 
 from patchcore import Target, TargetError, TargetNotFound
-from patchcore.plugin import ABSENT, Slot, describe_error, find_slot, namespace_of, qualified_name
+from patchcore.plugin import ABSENT, Slot, describe_error, find_slot
 
 __all__ = ["Place", "locate"]
 
@@ -44,23 +44,6 @@ class Place(NamedTuple):
     def value(self) -> Any:
         """Return the object at the place at this moment, ``None`` if there is none."""
         return getattr(self.owner(), str(self.target.path[-1]), None) if self.target.path else None
-
-    def same_names(self) -> list[Target]:
-        """Return the names of other modules that MindSpeed binds, too, and that no search for by-value names finds.
-
-        MindSpeed binds each name of a module that is equal to the target's and holds the same object. patchcore finds
-        those of a function or class at its home, under any name; a target that is itself only a name of something
-        else, ``NORM = Norm``, stands for itself there.
-        """
-        if self.slot is None or not self.target.path:
-            return []
-        key, held = str(self.target.path[-1]), self.slot.lookup()
-        if qualified_name(held) == (self.target.module, ".".join(map(str, self.target.path))):
-            return []
-        others = [(name, each) for name, each in sys.modules.copy().items() if each is not self.slot.owner]
-        spaces = [(name, namespace_of(module)) for name, module in others]
-        found = [name for name, space in spaces if space is not None and key in space and space[key] is held]
-        return [Target(name, (key,)) for name in found]
 
 
 def locate(text: str, *, create_dummy: bool) -> Place:
