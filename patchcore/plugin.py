@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from patchcore.builtin.new.templates import render_package as render_package
     from patchcore.builtin.new.templates import render_pyproject as render_pyproject
     from patchcore.builtin.run.activation import RunError as RunError
+    from patchcore.builtin.run.activation import raise_failures as raise_failures
     from patchcore.builtin.run.activation import run_role as run_role
     from patchcore.builtin.run.compat import Compat as Compat
     from patchcore.builtin.run.logs import log_to_stderr as log_to_stderr
     from patchcore.builtin.run.process_report import ProcessReport as ProcessReport
     from patchcore.builtin.run.program import find_command as find_command
+    from patchcore.builtin.run.roles import Engine as Engine
     from patchcore.builtin.run.session import Session as Session
     from patchcore.builtin.run.timeline import note_event as note_event
     from patchcore.builtin.shared.command_line import print_problems as print_problems
@@ -223,7 +225,8 @@ TASKS = {
         "patchcore.builtin.shared.compilers": ("CompilerError", "compiler_jobs", "find_compiler", "run_compiler"),
     },
     "Take part in `patchcore run`": {
-        "patchcore.builtin.run.activation": ("RunError", "run_role"),
+        "patchcore.builtin.run.activation": ("RunError", "raise_failures", "run_role"),
+        "patchcore.builtin.run.roles": ("Engine",),
         "patchcore.builtin.run.session": ("Session",),
         "patchcore.builtin.run.process_report": ("ProcessReport",),
         "patchcore.builtin.run.timeline": ("note_event",),

@@ -50,7 +50,7 @@ BUILTINS = {
         "call", "imports", "instances", "phases", "rewrite", "stdlib", "signatures", "holders", "drift",
         "check", "run", "doctor", "verify", "new", "suggest",
     ),
-    COMMANDS: ("list", "report", "explain", "bisect", "plan", "overview"),
+    COMMANDS: ("list", "report", "explain", "bisect", "plan", "environment", "overview"),
 }  # fmt: skip
 
 #: The beginning of a name in the setting ``plugins`` that leaves a plugin out.

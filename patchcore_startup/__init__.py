@@ -28,20 +28,24 @@ if TYPE_CHECKING:
 __all__ = [
     "SESSION",
     "SITE",
+    "STRICT",
     "WORD",
     "ActivationFinder",
     "activate",
     "decode_session",
     "encode_session",
     "finder",
+    "is_strict",
     "start",
 ]
 
 #: Environment variable that describes the run; nothing happens in a process without it. It has fields with colons
-#: between them: the version of the format; the triggers, which activate the run (the process id of the program, the
-#: top-level modules of patches, and texts that make a script one which a patch edits); and the description, which is
-#: JSON in zlib in base64.
+#: between them: the version of the format, after it :data:`STRICT` if failures raise; the triggers, which activate the
+#: run (the process id of the program, the top-level modules of patches, and texts that make a script one which a patch
+#: edits); and the description, which is JSON in zlib in base64.
 SESSION = "PATCHCORE_SESSION"
+#: What follows the version of a description under the policy ``raise``, for readers to whom the rest means nothing.
+STRICT = "s"
 #: What such a text begins with among the triggers.
 WORD = "word:"
 
@@ -95,11 +99,16 @@ def activate() -> bool:
     return finder is not None
 
 
-def encode_session(protocol: int, triggers: Iterable[str], description: dict[str, Any]) -> str:
+def is_strict(text: str) -> bool:
+    """Return whether a description of a run, which may be damaged, says that failures raise."""
+    return text.partition(":")[0].endswith(STRICT)
+
+
+def encode_session(version: str, triggers: Iterable[str], description: dict[str, Any]) -> str:
     """Return the value of :data:`SESSION`: ASCII, without quotes, spaces, commas and anything else that a shell reads.
 
     Args:
-        protocol: version of the description.
+        version: of the description, with :data:`STRICT` after it under the policy ``raise``.
         triggers: see :class:`ActivationFinder`; texts of scripts after :data:`WORD`.
         description: as JSON can have it; other values become texts.
     """
@@ -109,7 +118,7 @@ def encode_session(protocol: int, triggers: Iterable[str], description: dict[str
 
     data = b2a_base64(zlib.compress(json.dumps(description, default=str).encode(), 9), newline=False)
     payload = data.decode().translate({ord("+"): "-", ord("/"): "_", ord("="): None})
-    return ":".join([str(protocol), *map(_encode_trigger, triggers), payload])
+    return ":".join([version, *map(_encode_trigger, triggers), payload])
 
 
 def decode_session(text: str) -> Any:
@@ -467,7 +476,7 @@ def _install_arguments() -> str:
 
 def _policy() -> str:
     """Return the run's policy about failures, for where patchcore itself cannot be asked."""
-    return _session("settings", "on_failure") or "warn"
+    return _session("settings", "on_failure") or ("raise" if is_strict(os.environ.get(SESSION, "")) else "warn")
 
 
 def _session(*keys: str) -> str:

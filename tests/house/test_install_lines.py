@@ -60,6 +60,7 @@ def test_hints_in_code_come_from_the_function() -> None:
     """What else says ``pip install`` makes the line, or is a page of a project that the user has just made."""
     others = {
         "patchcore/builtin/install/command.py",
+        "patchcore/builtin/environment/command.py",  # for another Python: the arguments come from the function
         "patchcore/builtin/new/templates.py",
         "patchcore_startup/__init__.py",  # in a Python without patchcore: the arguments come from the function
         "plugins/mx_driving_compat/mx_driving_compat/reading/output/project.py",

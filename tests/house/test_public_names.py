@@ -43,6 +43,7 @@ HOOKS = {
     "configure_run": ["options", "settings"],
     "refuse_run": ["options", "plan"],
     "register_compat": [],
+    "register_engines": [],
     "process_patched": ["patcher", "report"],
     "rank_launchers": [],
     "conclusions": ["report", "plan"],

@@ -35,7 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "patch or plugin failed, when a patch missed the import that it waited for, or when a rank did not finish."
     )
     parser.add_argument(
-        "directory", metavar="DIR", type=Path, nargs="?", help="the directory given to patchcore run --report-dir"
+        "directories",
+        metavar="DIR",
+        type=Path,
+        nargs="*",
+        help="a directory given to patchcore run --report-dir; several, with their subfolders, are read as one",
     )
     parser.add_argument(
         "--html",
@@ -55,10 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Print the processes and the findings, or write a page; 1 when there are findings."""
-    directory, page = _paths(options)
+    directories, page = _paths(options)
     if page is not None:
         need_jinja("patchcore report --html")
-    every, unreadable = read_reports(directory)
+    every, unreadable = read_reports(*directories)
     correct_clocks(every)
     processes = with_groups(every if options.all else _of_run(every, options.run, options.compare))
     compared = None if options.compare is None else _compared(every, processes, options)
@@ -165,18 +169,18 @@ def _print_hits(hits: Sequence[Hits], processes: Sequence[Process]) -> None:
     print()
 
 
-def _paths(options: argparse.Namespace) -> tuple[Path, Optional[Path]]:
-    """Return the report directory and where the page goes, ``None`` for no page."""
-    directory, page = options.directory, options.html
+def _paths(options: argparse.Namespace) -> tuple[list[Path], Optional[Path]]:
+    """Return the report directories and where the page goes, ``None`` for no page."""
+    directories, page = options.directories, options.html
     if page is not None and options.format == "json":
         options.usage_error("argument --html: not allowed with argument --format json")
-    if directory is None and page not in (None, _DEFAULT_PAGE):  # report --html DIR
-        directory, page = Path(page), _DEFAULT_PAGE
-    if directory is None:
+    if not directories and page not in (None, _DEFAULT_PAGE):  # report --html DIR
+        directories, page = [Path(page)], _DEFAULT_PAGE
+    if not directories:
         options.usage_error("the following arguments are required: DIR")
     if page is None:
-        return directory, None
-    return directory, directory / page if page == _DEFAULT_PAGE else Path(page)
+        return directories, None
+    return directories, directories[0] / page if page == _DEFAULT_PAGE else Path(page)
 
 
 def _compared(every: Sequence[Process], shown: Sequence[Process], options: argparse.Namespace) -> list[Process]:

@@ -102,7 +102,7 @@ def _unfinished(processes: Sequence[Process]) -> list[Finding]:
     return [
         Finding("unfinished", "", message.format(time.ctime(process.content["written"])), str(process))
         for process in processes
-        if process.leads and not process.content["finished"]
+        if process.leads and not process.content["finished"] and not process.content["job"]["engine"]
     ]
 
 

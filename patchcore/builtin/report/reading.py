@@ -84,8 +84,10 @@ class Reports(NamedTuple):
     unreadable: list[Finding]
 
 
-def read_reports(directory: Path) -> Reports:
-    """Return the processes that have written a report to ``directory``, and findings for files that cannot be read.
+def read_reports(*directories: Path) -> Reports:
+    """Return the processes that have written a report to ``directories``, and findings for files that cannot be read.
+
+    Of several directories, the subfolders are read, too; a report that was collected twice is one process.
 
     A process that has become another program (``exec``) has written several; the last one counts.
 
@@ -94,31 +96,37 @@ def read_reports(directory: Path) -> Reports:
     """
     found: list[Process] = []
     unreadable: list[Finding] = []
-    paths = _report_files(directory)
+    paths = [path for each in directories for path in _report_files(each, deep=len(directories) > 1)]
     for path in paths:
         try:
             found.append(Process(read_report(path), modified=path.stat().st_mtime))
         except (OSError, Malformed) as error:
             fault = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else str(error)
             unreadable.append(Finding("unreadable", path.name, f"{fault}; the report is left out"))
+    where = ", ".join(map(str, directories))
     if not paths:
-        raise SettingsError(f"no reports in {directory}: no process of the run had patches, or no program was run")
+        raise SettingsError(f"no reports in {where}: no process of the run had patches, or no program was run")
     if not found:
         faults = "".join(f"\n  {printable(finding.subject)}: {finding.message}" for finding in unreadable)
-        raise SettingsError(f"none of the reports in {directory} can be read:{faults}")
+        raise SettingsError(f"none of the reports in {where} can be read:{faults}")
     found.sort(key=lambda process: float(process.content["written"]))
     last = {process.identity: process for process in found}
-    kept = [process for process in found if process.content["finished"] or last[process.identity] is process]
-    return Reports(sorted(kept, key=lambda process: process.order), unreadable)
+    kept: dict[tuple[object, ...], Process] = {}
+    for process in found:
+        if process.content["finished"] or last[process.identity] is process:
+            kept.setdefault((process.identity, process.content["written"], process.content["finished"]), process)
+    return Reports(sorted(kept.values(), key=lambda process: process.order), unreadable)
 
 
-def _report_files(directory: Path) -> list[Path]:
+def _report_files(directory: Path, *, deep: bool) -> list[Path]:
     try:
         names = [name for name in os.listdir(directory) if fnmatch.fnmatchcase(name, FILES)]
+        below = [Path(folder) for folder, _, _ in os.walk(directory)][1:] if deep else []
     except (FileNotFoundError, NotADirectoryError):
         raise SettingsError(
             f"no directory {str(directory)!r}; patchcore run --report-dir {directory} ... makes one"
         ) from None
     except (OSError, ValueError) as error:  # not allowed, a name that is too long or that has a null character
         raise SettingsError(f"the directory {str(directory)!r} cannot be read: {describe_error(error)}") from error
-    return [directory / name for name in sorted(names)]
+    found = [directory / name for name in sorted(names)]
+    return [*found, *(path for folder in sorted(below) for path in _report_files(folder, deep=False))]

@@ -86,6 +86,7 @@ class _Job(NamedTuple):
     local_rank: Optional[_Count] = None
     meeting: str = ""
     name: str = ""
+    engine: str = ""
 
 
 class _Setting(NamedTuple):

@@ -1,7 +1,7 @@
 """Built-in plugin ``run``: ``patchcore run`` starts a program and patches every Python process of it.
 
 It has the settings ``report_dir``, ``compat``, ``verbosity`` and ``log``, and calls the hooks ``register_run_options``,
-``configure_run``, ``start_process``, ``process_patched``, ``rank_launchers`` and ``conclusions``.
+``configure_run``, ``start_process``, ``process_patched``, ``rank_launchers``, ``register_engines`` and ``conclusions``.
 """
 
 from __future__ import annotations

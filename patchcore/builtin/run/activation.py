@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Optional
 from patchcore.builtin.run.compat import chosen_compat
 from patchcore.builtin.run.logs import level_of, log_to_stderr
 from patchcore.builtin.run.process_report import ProcessReport
-from patchcore.builtin.run.roles import present_role, take_role
+from patchcore.builtin.run.roles import engine_of_daemon, engine_of_worker, present_role, take_role
 from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import AWAKE, TIMELINE
 from patchcore.errors import CONTAINED, PatchcoreError, PatchError, UnknownName, describe_error
@@ -22,9 +22,11 @@ from patchcore.objects.modules import find_module
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import APPLY, OFF
 from patchcore.plugins import installed_plugins
+from patchcore.report import FAILED
 from patchcore.stderr import print_message
+from patchcore_startup import is_strict
 
-__all__ = ["Activation", "RunError", "activate", "active", "look_again", "run_role"]
+__all__ = ["Activation", "RunError", "activate", "active", "look_again", "raise_failures", "run_role"]
 
 logger = logging.getLogger("patchcore")
 
@@ -61,6 +63,9 @@ class Activation(NamedTuple):
 
 _active: Optional[Activation] = None
 
+#: What failed at the start of a worker of an engine under the policy ``raise``; ``None`` elsewhere.
+_kept: Optional[list[str]] = None
+
 
 def active() -> Optional[Activation]:
     """Return the activation of this process, ``None`` if it is part of no run or is not activated yet."""
@@ -95,21 +100,33 @@ def activate(text: str) -> set[str]:
         PatchError: a patch, a plugin or a setting failed, under the policy ``raise``.
     """
     log_to_stderr()
+    global _kept
     try:
         session = Session.parse(text)
-        log_to_stderr(level_of(session.settings), known=session.problems)
-        strict = session.settings.on_failure == "raise"
     except PatchcoreError as error:
-        logger.error("this process (%s) is not patched: %s", sys.executable, error)
+        message = f"this process ({sys.executable}) is not patched: {error}"
+        if is_strict(text):
+            _show_patch_errors_as_messages()
+            raise RunError(message) from error
+        logger.error("%s", message)
         return set()
+    if engine_of_daemon(session.engines) is not None:
+        return set()
+    log_to_stderr(level_of(session.settings), known=session.problems)
+    strict = session.settings.on_failure == "raise"
+    if strict and engine_of_worker(session.engines) is not None:
+        _kept, strict = [], False
+        session = session._replace(settings=session.settings._replace(on_failure="warn"))
     try:
         with _never_collected(), CONTAINED:
             return _activate(session)
-    except PatchError:  # also without strict: a patch is required
-        _show_patch_errors_as_messages()
-        raise
     except Exception as error:
+        if isinstance(error, PatchError) and engine_of_worker(session.engines) is None:
+            _show_patch_errors_as_messages()
+            raise  # also without strict: a patch is required
         message = f"this process ({sys.executable}) is not patched: {describe_error(error)}"
+        if _kept is not None:
+            _kept.append(message)
         if strict:
             _show_patch_errors_as_messages()
             raise PatchError(message) from error
@@ -147,8 +164,12 @@ def _activate(session: Session) -> set[str]:
     patcher.plugins.notify("start_process", patcher=patcher, session=session)
     patcher.apply()
     TIMELINE.note(AWAKE, since=begun)
-    _active = Activation(session, patcher, take_role(session.launcher, patcher.plugins))
-    report = ProcessReport(session, patcher, _active.role)
+    engine = engine_of_worker(session.engines)
+    role = take_role(session.launcher, patcher.plugins, of_engine=engine is not None)
+    _active = Activation(session, patcher, role)
+    report = ProcessReport(session, patcher, role)
+    if engine is not None:
+        report.describe(engine=engine.name)
     report.begin()
     if session.settings.on_failure == "raise" or any(entry.patch.required for entry in patcher.applied_plan):
         _show_patch_errors_as_messages()
@@ -180,6 +201,37 @@ def look_again() -> set[str]:
     return _missing(_active.patcher)
 
 
+def raise_failures() -> None:
+    """Raise what has failed in this worker of an engine so far, under the policy ``raise``; from now on failures raise.
+
+    The plugin of an engine calls it in each worker where an error reaches the user. Elsewhere it does nothing.
+
+    Raises:
+        RunError: a patch or a plugin failed, or the process is not patched.
+
+    Examples:
+        >>> from patchcore.plugin import raise_failures
+        >>> raise_failures()  # outside a run
+    """
+    global _kept
+    if _kept is None:
+        return
+    found = list(_kept)
+    if _active is not None:
+        report = _active.patcher.report()
+        found += [str(problem) for problem in report.problems]
+        found += [
+            f"patch {r.name} (plugin {r.plugin}) failed: {r.reason}" for r in report.patches if r.status == FAILED
+        ]
+    elif not found:
+        found = [f"this process ({sys.executable}) is not patched"]
+    if found:
+        raise RunError("; ".join(dict.fromkeys(found)))
+    _kept = None
+    if _active is not None:
+        _active.patcher.settings = _active.patcher.settings._replace(on_failure="raise")
+
+
 def _missing(patcher: Patcher) -> set[str]:
     """The libraries, targeted or needed, whose absence keeps patches from being applied."""
     left = [entry for entry in patcher.applied_plan if entry.verdict not in (APPLY, OFF)]
@@ -204,6 +256,8 @@ def _expect_plugins(session: Session, patcher: Patcher) -> None:
         else:
             continue
         message += "; install the same plugins for every Python of the run"
+        if _kept is not None:
+            _kept.append(message)
         if patcher.settings.on_failure == "raise":
             raise PatchError(message)
         logger.warning("%s", message)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from patchcore.builtin.run.compat import Compat
     from patchcore.builtin.run.process_report import ProcessReport
+    from patchcore.builtin.run.roles import Engine
     from patchcore.errors import PatchcoreError
     from patchcore.planning.plan import Plan
     from patchcore.report import Report
@@ -24,6 +25,7 @@ __all__ = [
     "rank_launchers",
     "refuse_run",
     "register_compat",
+    "register_engines",
     "register_run_options",
     "start_process",
 ]
@@ -63,6 +65,11 @@ def refuse_run(options: Namespace, plan: Plan) -> Optional[PatchcoreError]:
 @hookspec
 def register_compat() -> Iterable[Compat]:  # type: ignore[empty-body]
     """Return the interfaces of other patchers that this plugin brings, for ``patchcore run --compat NAME``."""
+
+
+@hookspec
+def register_engines() -> Iterable[Engine]:  # type: ignore[empty-body]
+    """Return descriptions of engines whose workers run code of a program: which scripts they and their daemons run."""
 
 
 @hookspec

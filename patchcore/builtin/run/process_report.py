@@ -111,7 +111,8 @@ class ProcessReport:
             facts: ``group``, the id of the ranks that have found each other; ``generation``, 1 for the first, one more
                 after each restart of the group; ``clock``, seconds by which the clock of this machine is ahead of the
                 clock of rank 0; ``restart``, how often a launcher has started this rank again; ``local_rank``, on this
-                machine; ``meeting``, the address at which the ranks of a group meet; ``name``, of the group.
+                machine; ``meeting``, the address at which the ranks of a group meet; ``name``, of the group;
+                ``engine``, the engine that has started the process as a worker.
         """
         self._job.update(facts)
 
@@ -227,7 +228,8 @@ class ProcessReport:
     def _end(self) -> None:
         self._error = _error_that_ended_the_program()
         self.write(finished=True)
-        if present_role(self._role, self._patcher.plugins) not in (WORKER, LAUNCHER) and not process_rank():
+        leads = present_role(self._role, self._patcher.plugins) not in (WORKER, LAUNCHER)
+        if leads and not process_rank() and not self._job.get("engine"):
             # All that this calls is imported by now: after an import here the exit code of a Ctrl-C would be 1.
             for line in advise_at_the_end(self._session, self._patcher.plugins):
                 print_message(line)

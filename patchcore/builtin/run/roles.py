@@ -1,14 +1,31 @@
-"""Roles of processes in a run: a launcher, a rank, a worker, ... The role decides which processes print and report."""
+"""Roles of processes in a run: a launcher, a rank, a worker, ... The role decides which processes print and report.
+
+Engines such as Ray start processes of their own, on any node: workers that run code of the program, and daemons that do
+not. Their plugins describe them (:class:`Engine`), and the description travels with the run.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from typing import NamedTuple, Optional
 
 from patchcore.plugins import Plugins
 from patchcore.process import process_rank, rank_variable
 
-__all__ = ["LAUNCHER", "MAIN", "RANK", "WORKER", "present_role", "take_role"]
+__all__ = [
+    "LAUNCHER",
+    "MAIN",
+    "RANK",
+    "WORKER",
+    "Engine",
+    "engine_of_daemon",
+    "engine_of_worker",
+    "present_role",
+    "registered_engines",
+    "take_role",
+]
 
 #: The first Python process of a run.
 MAIN = "main"
@@ -23,7 +40,50 @@ WORKER = "worker"
 _LED = "PATCHCORE_LED"
 
 
-def take_role(launcher: int, plugins: Plugins) -> str:
+class Engine(NamedTuple):
+    """The processes that an engine starts for a program: Ray's, for example.
+
+    A worker that died at its start would be started again and again, so nothing is raised there. The plugin of the
+    engine calls :func:`patchcore.plugin.raise_failures` where a user sees the error. Daemons take no part in a run.
+
+    Args:
+        name: of the engine.
+        workers: ends of the paths of the scripts that its workers run.
+        daemons: likewise of processes that run no code of the program.
+
+    Examples:
+        >>> from patchcore.plugin import Engine
+        >>> Engine("shop", ["shop/worker.py"], ["shop/dashboard.py"]).name
+        'shop'
+    """
+
+    name: str
+    workers: tuple[str, ...]
+    daemons: tuple[str, ...] = ()
+
+
+def registered_engines(plugins: Plugins) -> tuple[Engine, ...]:
+    """Return the engines that plugins describe."""
+    found = plugins.gather("register_engines", lambda item: isinstance(item, Engine), "Engine(name, workers, daemons)")
+    return tuple(Engine(engine.name, tuple(engine.workers), tuple(engine.daemons)) for engine in found)
+
+
+def engine_of_worker(engines: Iterable[Engine]) -> Optional[Engine]:
+    """Return the engine that has started this process as a worker, ``None`` for any other process."""
+    return next((engine for engine in engines if _runs(engine.workers)), None)
+
+
+def engine_of_daemon(engines: Iterable[Engine]) -> Optional[Engine]:
+    """Return the engine of which this process is a daemon, ``None`` for any other process."""
+    return next((engine for engine in engines if _runs(engine.daemons)), None)
+
+
+def _runs(scripts: tuple[str, ...]) -> bool:
+    name, *_ = getattr(sys, "argv", None) or [""]
+    return bool(scripts) and str(name).replace(os.sep, "/").endswith(scripts)
+
+
+def take_role(launcher: int, plugins: Plugins, *, of_engine: bool = False) -> str:
     """Return ``MAIN``, ``RANK`` or ``WORKER`` and note in the environment, for child processes, that it is taken.
 
     A program that a launcher starts without a rank is ``MAIN``: ``accelerate launch`` starts one process like that.
@@ -31,6 +91,7 @@ def take_role(launcher: int, plugins: Plugins) -> str:
     Args:
         launcher: process id of ``patchcore run``, which has become the program's.
         plugins: of this process; they know the programs that start ranks.
+        of_engine: an engine has started this process as a worker; it leads a rank or nothing.
     """
     variable = rank_variable()
     job = f"{launcher}:{variable}={process_rank()}"
@@ -39,7 +100,7 @@ def take_role(launcher: int, plugins: Plugins) -> str:
     is_started_by_launcher = program == LAUNCHER and leader == str(os.getppid())
     if led_job == job and leader != str(os.getpid()) and not is_started_by_launcher:  # or it has become another program
         return WORKER
-    role = MAIN if variable is None else RANK
+    role = RANK if variable is not None else WORKER if of_engine else MAIN
     presented = present_role(role, plugins)
     os.environ[_LED] = f"{job}@{os.getpid()}{f'/{LAUNCHER}' if presented == LAUNCHER else ''}"
     return role

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import patchcore_startup
 from patchcore.builtin.run.compat import chosen_compat
+from patchcore.builtin.run.roles import Engine, registered_engines
 from patchcore.errors import SettingsError
 from patchcore.patcher import Patcher
 from patchcore.planning.conditions import OFF
@@ -52,6 +53,7 @@ class Session(NamedTuple):
         plugins: the plugins that the launcher has loaded.
         libraries: the top-level modules that patches are for, and that they need.
         problems: the problems of plugins that the launcher has shown.
+        engines: that may start processes of the run.
 
     Examples:
         >>> import patchcore as pc
@@ -71,6 +73,7 @@ class Session(NamedTuple):
     plugins: tuple[LoadedPlugin, ...] = ()
     libraries: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    engines: tuple[Engine, ...] = ()
 
     @classmethod
     def of(cls, patcher: Patcher, plan: Plan, arguments: Iterable[str] = ()) -> Session:
@@ -95,7 +98,14 @@ class Session(NamedTuple):
         libraries.discard("patchcore")  # profiling and brake load the modules that they patch
         problems = tuple(map(str, patcher.plugins.problems))
         return cls(
-            run, os.getpid(), patcher.settings, tuple(arguments), tuple(loaded), tuple(sorted(libraries)), problems
+            run,
+            os.getpid(),
+            patcher.settings,
+            tuple(arguments),
+            tuple(loaded),
+            tuple(sorted(libraries)),
+            problems,
+            registered_engines(patcher.plugins),
         )
 
     @classmethod
@@ -117,6 +127,9 @@ class Session(NamedTuple):
                     plugins=tuple(LoadedPlugin(*plugin) for plugin in view["plugins"]),
                     libraries=tuple(view["libraries"]),
                     problems=tuple(view["problems"]),
+                    engines=tuple(
+                        Engine(name, tuple(workers), tuple(daemons)) for name, workers, daemons in view["engines"]
+                    ),
                 )
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise SettingsError(
@@ -141,7 +154,8 @@ class Session(NamedTuple):
         described = {**self._asdict(), "settings": self.settings._asdict()}
         # A Python without patchcore starts this one to find out the distributions to install.
         described["python"] = sys.executable
-        return patchcore_startup.encode_session(_PROTOCOL, [str(self.launcher), *self.libraries], described)
+        version = f"{_PROTOCOL}{patchcore_startup.STRICT if self.settings.on_failure == 'raise' else ''}"
+        return patchcore_startup.encode_session(version, [str(self.launcher), *self.libraries], described)
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return ``environ`` with the variables by which every Python started with it takes part in the run."""
@@ -158,7 +172,7 @@ def _protocol_of(text: str) -> int:
     """Return the version of a description; the first version was JSON."""
     if text.startswith("{"):
         return int(json.loads(text)["protocol"])
-    return int(text.partition(":")[0])
+    return int(text.partition(":")[0].rstrip(patchcore_startup.STRICT))
 
 
 def settings_of(view: Mapping[str, Any]) -> Settings:

@@ -1,8 +1,9 @@
 """The examples in the help of the commands that parse their arguments themselves."""
 
-__all__ = ["BISECT", "PLAN", "RUN", "VERIFY"]
+__all__ = ["BISECT", "ENVIRONMENT", "PLAN", "RUN", "VERIFY"]
 
 BISECT = 'patchcore bisect --oracle "loss: nan" -- train.py'
+ENVIRONMENT = "patchcore environment --as kubernetes --strict"
 PLAN = "patchcore plan --compat mindspeed -- --num-experts 4"
 RUN = "patchcore run --report-dir run1 train.py --epochs 2"
 VERIFY = "patchcore verify mmcv.nms_rotated --rounds 10"

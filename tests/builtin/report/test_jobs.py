@@ -191,3 +191,32 @@ class TestClocks:
         (process,) = read_reports(reports.folder).processes
         correct_clocks([process])
         assert process.content["written"] == 1000.0
+
+
+class TestSeveralFolders:
+    """Reports that a site has collected, each node's in a folder, with or without subfolders."""
+
+    def test_are_one_run(self, reports: Reports, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        for number, run in enumerate(("node0", "node1")):
+            path = rank(reports, number, run=run, job={"group": "g", "generation": 1})
+            target = tmp_path / run / "deep" / path.name
+            target.parent.mkdir(parents=True)
+            path.rename(target)
+        code = main(["report", str(tmp_path / "node0"), str(tmp_path / "node1")])
+        out, err = capsys.readouterr()
+        assert (code, err) == (0, "")
+        assert out.startswith("Run node0, node1\n")
+
+    def test_a_report_that_was_collected_twice_is_one_process(self, reports: Reports, tmp_path: Path) -> None:
+        path = rank(reports, 0, ranks=1)
+        for name in ("a", "b"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / path.name).write_bytes(path.read_bytes())
+        assert len(read_reports(tmp_path / "a", tmp_path / "b").processes) == 1
+
+    def test_subfolders_of_one_folder_are_not_read(self, reports: Reports) -> None:
+        """They may be those of other runs."""
+        path = rank(reports, 0, ranks=1)
+        (reports.folder / "older").mkdir()
+        (reports.folder / "older" / path.name).write_bytes(path.read_bytes())
+        assert len(read_reports(reports.folder).processes) == 1

@@ -45,7 +45,7 @@ def written(session: Session = SESSION, **environ: str) -> dict[str, str]:
 def changed(**keys: Any) -> str:
     """Return the text of a session whose description has other values."""
     description = patchcore_startup.decode_session(SESSION.encode())
-    return patchcore_startup.encode_session(2, ["4711"], {**description, **keys})
+    return patchcore_startup.encode_session("2", ["4711"], {**description, **keys})
 
 
 class TestReaches:

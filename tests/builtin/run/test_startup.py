@@ -348,7 +348,7 @@ class TestAPythonWithoutPatchcore:
 
     def test_names_the_distributions_where_the_python_of_the_run_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
         session = {"python": "/nowhere/python", "plugins": [["sales", "shop-sales", "2.1"], ["local", "", ""]]}
-        monkeypatch.setenv(patchcore_startup.SESSION, patchcore_startup.encode_session(2, [], session))
+        monkeypatch.setenv(patchcore_startup.SESSION, patchcore_startup.encode_session("2", [], session))
         assert patchcore_startup._install_arguments() == "patchcore shop-sales"
 
     def test_is_silent_when_told_so(self, bare: Programs) -> None:
