@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "../exported.h"
+#include "../queue.h"
 #include "live.h"
 #include "recipes.h"
 
@@ -158,7 +159,9 @@ int fail(int index, const std::exception& error) {
   auto* of_torch = dynamic_cast<const c10::Error*>(&error);  // its what() has the stack
   std::string text = std::string("fake CANN: aclnn") + name_of(index) + ": " +
                      (of_torch ? of_torch->what_without_backtrace() : error.what());
-  fake_cann_set_message(text.substr(0, kMost).c_str());
+  text = text.substr(0, kMost);
+  fake_cann_set_message(text.c_str());
+  fake_cann_note_failure(text.c_str());
   return kOperatorFailed;
 }
 
@@ -207,6 +210,7 @@ void compute(const Call& call) {
 
 extern "C" __attribute__((visibility("hidden"))) int fake_cann_prepare(int index, const uint64_t* integers,
                                                                        const double* vectors, const uint64_t* stack) {
+  if (const int status = fake_cann_check_queue()) return status;
   auto* call = new Call;
   try {
     call->index = index;

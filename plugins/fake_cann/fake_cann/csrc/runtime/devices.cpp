@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "../exported.h"
+#include "../queue.h"
 #include "memory.h"
 
 using fake_cann::kNoContext;
@@ -111,8 +112,8 @@ EXPORTED int aclGetDeviceCapability(uint32_t, int what, int64_t* value) {
 }
 
 // Work is done when it is submitted: there is nothing to wait for.
-EXPORTED int aclrtSynchronizeDevice() { return kOk; }
-EXPORTED int aclrtSynchronizeDeviceWithTimeout(int32_t) { return kOk; }
+EXPORTED int aclrtSynchronizeDevice() { return fake_cann_check_queue(); }
+EXPORTED int aclrtSynchronizeDeviceWithTimeout(int32_t) { return fake_cann_check_queue(); }
 
 EXPORTED int aclrtDeviceCanAccessPeer(int32_t* can, int32_t, int32_t) {
   *can = 1;

@@ -6,6 +6,7 @@
 
 #include "../exported.h"
 #include "../old_calls.h"
+#include "../queue.h"
 
 using namespace fake_cann;
 
@@ -26,10 +27,14 @@ int execute(const char* type, int input_count, Description* const* inputs, Buffe
   try {
     if (function && function(call)) return kOk;
   } catch (const std::exception& error) {
-    fake_cann_set_message((std::string(type) + ": " + error.what()).c_str());
+    const std::string text = std::string(type) + ": " + error.what();
+    fake_cann_set_message(text.c_str());
+    fake_cann_note_failure(text.c_str());
     return kOperatorFailed;
   }
-  return refuse(std::string("operator ") + type + " (aclop)");
+  const std::string missing = std::string("operator ") + type + " (aclop)";
+  fake_cann_note_failure(("NotEmulated: the fake CANN has no " + missing).c_str());
+  return refuse(missing);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "../exported.h"
+#include "../queue.h"
 
 using fake_cann::kOk;
 
@@ -54,8 +55,8 @@ EXPORTED int aclrtGetStreamOverflowSwitch(void*, uint32_t* on) {
   *on = 0;
   return kOk;
 }
-EXPORTED int aclrtSynchronizeStream(void*) { return kOk; }
-EXPORTED int aclrtSynchronizeStreamWithTimeout(void*, int32_t) { return kOk; }
+EXPORTED int aclrtSynchronizeStream(void*) { return fake_cann_check_queue(); }
+EXPORTED int aclrtSynchronizeStreamWithTimeout(void*, int32_t) { return fake_cann_check_queue(); }
 EXPORTED int aclrtStreamQuery(void*, int* status) {
   *status = 0;
   return kOk;
