@@ -310,12 +310,20 @@ def restored(q: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor) -> torc
     return ((q.float() + offset) * scale).half()
 
 
+def restored_fours(q: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """Return the numbers that four bits stand for, eight of them in an int32."""
+    packed = sum((q[:, place::8].int() & 15) << (4 * place) for place in range(8))
+    if q.device.type != "cpu":
+        return torch_npu.npu_anti_quant(packed, scale, dst_dtype=torch.float16)
+    return (q.float() * scale).half()
+
+
 def weighed(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     """Return a product with a matrix of 8 bits."""
     if x.device.type != "cpu":
         return torch_npu.npu_weight_quant_batchmatmul(x.half(), weight.to(torch.int8), scale.half(), scale.half())
-    scale = scale.half().float()
-    return (x.detach().half().float() @ ((weight + scale) * scale)).half()
+    scale = scale.half()
+    return (x.detach().half().float() @ ((weight.half() + scale) * scale).float()).half()
 
 
 def masked(x: torch.Tensor, mask: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
@@ -371,6 +379,7 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     *((f"roi align {mode}", aligned(mode), [floats(2, 3, 8, 8)]) for mode in (0, 3)),
     ("ps roi pooling", pooled, [floats(2, 12, 9, 9)]),
     ("anti quant", restored, [numbers(9, 3, 4), floats(4), floats(4)]),
+    ("anti quant of 4 bits", restored_fours, [lambda dtype: torch.randint(-8, 8, (3, 16)), floats(16)]),
     ("matrix of 8 bits", weighed, [normal(3, 4), numbers(9, 4, 5), floats(5)]),
     (
         "masked softmax",

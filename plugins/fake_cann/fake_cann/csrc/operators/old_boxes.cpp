@@ -85,7 +85,7 @@ struct Inclusive {  // corners belong to their boxes
 
 void encode(const Old& c) {  // anchors, boxes
   const Inclusive anchors(wide(c.in(0))), boxes(wide(c.in(1)));
-  auto deltas = at::cat({(boxes.center - anchors.center) / anchors.size, (boxes.size / anchors.size).abs().log()}, 1);
+  auto deltas = at::cat({(boxes.center - anchors.center) / anchors.size, (boxes.size / anchors.size).log()}, 1);
   c.put((deltas - row(c.floats("means"))) / row(c.floats("stds")));
 }
 

@@ -20,18 +20,24 @@ struct Geometry {
   std::vector<int64_t> nothing() const { return std::vector<int64_t>(strides.size()); }
 };
 
+// The CPU has no fast convolution of half precision.
+at::Tensor input(const Old& c, size_t place) {
+  auto x = c.in(place);
+  return x.scalar_type() == at::kHalf ? x.to(at::kFloat) : x;
+}
+
 std::optional<at::Tensor> bias(const Old& c, size_t place) {
-  return c.has(place) ? std::make_optional(c.in(place)) : std::nullopt;
+  return c.has(place) ? std::make_optional(input(c, place)) : std::nullopt;
 }
 
 void convolution(const Old& c) {  // x, weight, perhaps bias
   const Geometry g(c);
-  c.put(at::convolution(c.in(0), c.in(1), bias(c, 2), g.strides, g.before, g.dilations, false, g.nothing(), g.groups));
+  c.put(at::convolution(input(c, 0), input(c, 1), bias(c, 2), g.strides, g.before, g.dilations, false, g.nothing(), g.groups));
 }
 
 void transposed_convolution(const Old& c) {  // sizes of the result, x, weight, perhaps bias
   const Geometry g(c);
-  auto x = c.in(1), weight = c.in(2);
+  auto x = input(c, 1), weight = input(c, 2);
   std::vector<int64_t> more;
   for (size_t dim = 0; dim < g.strides.size(); ++dim) {
     const auto at = int64_t(dim) + 2;
@@ -50,10 +56,12 @@ at::Tensor convolution_gradient(const Old& c, const at::Tensor& gradient, const 
 }
 
 void gradient_of_x(const Old& c) {  // sizes, weight, gradient
-  c.put(convolution_gradient(c, c.in(2), at::empty(c.out().sizes(), c.in(2).options()), c.in(1), true));
+  auto g = input(c, 2);
+  c.put(convolution_gradient(c, g, at::empty(c.out().sizes(), g.options()), input(c, 1), true));
 }
 void gradient_of_weight(const Old& c) {  // x, sizes, gradient
-  c.put(convolution_gradient(c, c.in(2), c.in(0), at::empty(c.out().sizes(), c.in(0).options()), false));
+  auto x = input(c, 0);
+  c.put(convolution_gradient(c, input(c, 2), x, at::empty(c.out().sizes(), x.options()), false));
 }
 
 void layer_norm(const Old& c) {  // x, weight, bias -> y, mean, one by the deviation

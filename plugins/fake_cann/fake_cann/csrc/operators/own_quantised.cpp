@@ -9,12 +9,21 @@ namespace {
 
 at::Tensor wide(const at::Tensor& x) { return x.to(at::kFloat); }
 
-at::Tensor restored(const at::Tensor& q, const at::Tensor& scale, const at::Tensor& offset) {
-  return (offset.defined() ? wide(q) + wide(offset) : wide(q)) * wide(scale);
+// Each int32 has eight numbers of four bits, the lowest first.
+at::Tensor unpacked_fours(const at::Tensor& q) {
+  if (q.scalar_type() != at::kInt) return q;
+  auto fours = at::bitwise_and(at::bitwise_right_shift(q.unsqueeze(-1), at::arange(0, 32, 4, at::kInt)), 15).flatten(-2);
+  return at::where(fours > 7, fours - 16, fours);
+}
+
+// As an NPU does it in the type of the scale.
+at::Tensor restored(const at::Tensor& packed, const at::Tensor& scale, const at::Tensor& offset) {
+  auto q = unpacked_fours(packed).to(scale.scalar_type());
+  return (offset.defined() ? q + offset.to(q.scalar_type()) : q) * scale;
 }
 
 void anti_quant(const Call& c) {  // q, scale, offset, type, whether the scale is a root -> x
-  auto scale = wide(c.tensor(1));
+  auto scale = c.tensor(1);
   c.put(5, restored(c.tensor(0), c.boolean(4) ? scale.square() : scale, c.tensor(2)));
 }
 
@@ -24,7 +33,7 @@ void weight_quant_matmul(const Call& c) {
   auto groups = [&](const at::Tensor& x) {  // one for each of some rows
     return x.defined() && c.integer(7) > 0 ? x.repeat_interleave(c.integer(7), 0).slice(0, 0, c.tensor(1).size(0)) : x;
   };
-  auto y = at::matmul(wide(c.tensor(0)), restored(c.tensor(1), groups(c.tensor(2)), groups(c.tensor(3))));
+  auto y = at::matmul(wide(c.tensor(0)), wide(restored(c.tensor(1), groups(c.tensor(2)), groups(c.tensor(3)))));
   c.put(8, c.given(6) ? y + wide(c.tensor(6)) : y);
 }
 
