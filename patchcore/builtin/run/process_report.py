@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional, Union
 
@@ -21,7 +22,7 @@ from patchcore.builtin.shared.files import append_text, write_whole
 from patchcore.builtin.shared.machines import machine, process_identity
 from patchcore.engine.engine import ENGINE
 from patchcore.patcher import PATCHERS, Patcher
-from patchcore.planning.plan import Plan
+from patchcore.planning.plan import Plan, PlannedPatch
 from patchcore.process import PLUGIN_MODULES, Made, process_rank
 from patchcore.report import FAILED, FAILURES, SCHEMA_VERSION, PatchRecord, Report, count_statuses
 from patchcore.settings import Settings
@@ -85,7 +86,7 @@ class ProcessReport:
         self._complained = False
         self._error = ""
         self._lock = threading.RLock()
-        self._manifest: Optional[tuple[Plan, Manifest, str, str]] = None  # with its digest, and as JSON
+        self._manifest: Optional[tuple[list[Plan], Manifest, str, str]] = None  # with its digest, and as JSON
         self._job: dict[str, Union[str, int, float]] = {}
         self._rename()
 
@@ -126,10 +127,12 @@ class ProcessReport:
         from patchcore.builtin.shared.manifest import digest, make_manifest  # for those who want reports
         from patchcore.stdlib import json
 
-        plan = self._patcher.applied_plan
-        if self._manifest is None or self._manifest[0] is not plan:
-            manifest = make_manifest(plan)
-            self._manifest = plan, manifest, digest(manifest), json.dumps(manifest)
+        plans = [self._patcher.applied_plan, *_other_plans(self._patcher)]
+        known = [] if self._manifest is None else self._manifest[0]
+        if self._manifest is None or [*map(id, known)] != [*map(id, plans)]:
+            entries = {entry.patch.name: entry for plan in reversed(plans) for entry in plan}
+            manifest = make_manifest(sorted(entries.values(), key=_place_in(plans)))
+            self._manifest = plans, manifest, digest(manifest), json.dumps(manifest)
         return self._manifest[1:]
 
     def write(self, *, finished: bool = False) -> None:
@@ -319,6 +322,18 @@ class _Others:
         counts = count_statuses([record for made, record in others if not _is_of_a_plugin(made)])
         text = f"other Patchers: {counts}" if counts else ""
         return [pc.Section(OTHERS, tuple(lines), data=data, counts=text)] if data else []
+
+
+def _other_plans(patcher: Patcher) -> list[Plan]:
+    """Return the plans of the other Patchers that are applied in this process, in an order that all ranks share."""
+    plans = [other.applied_plan for other in list(PATCHERS) if other is not patcher and other.applied]
+    return sorted(plans, key=lambda plan: [entry.patch.name for entry in plan])
+
+
+def _place_in(plans: Sequence[Plan]) -> Callable[[PlannedPatch], int]:
+    """Return a function that returns the place of an entry in all ``plans``, one after the other."""
+    places = {id(entry): place for place, entry in enumerate(itertools.chain.from_iterable(plans))}
+    return lambda entry: places[id(entry)]
 
 
 def _outcome(record: PatchRecord) -> tuple[object, ...]:

@@ -17,6 +17,7 @@ the place that a target of MindSpeed means; ``registrations`` keeps which featur
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Optional
 
 from mindspeed_compat.takeover import Takeover
@@ -52,13 +53,15 @@ class Installation:
         self.uninstall()
 
 
-def install(*, count: bool = False) -> Installation:
+def install(*, count: bool = False, disable: Sequence[str] = ()) -> Installation:
     """Carry out what MindSpeed's features register, from now on. Installing again changes nothing.
 
     MindSpeed may be imported already, but must not have applied patches.
 
     Args:
         count: count the calls of patched targets, as ``Patcher(count=True)`` does.
+        disable: patches of features to leave out, ``["mindspeed.FEATURE"]``. MindSpeed goes on as if they were applied.
+            A name that means no feature is an ``UnknownName`` when MindSpeed applies patches.
 
     Returns:
         What takes it back.
@@ -69,7 +72,7 @@ def install(*, count: bool = False) -> Installation:
     global _takeover
     if _takeover is not None:
         return Installation(own=False)
-    takeover = Takeover(count=count)
+    takeover = Takeover(count=count, disable=disable)
     takeover.connect()
     _takeover = takeover
     return Installation(own=True)
@@ -86,7 +89,7 @@ def feature_patches() -> list[Patcher]:
 
 
 def remarks() -> list[str]:
-    """Return findings that MindSpeed does not report: places with two spellings, replacements overruled by force."""
+    """Return findings that MindSpeed does not report: places with two spellings, replacements that are replaced."""
     return [] if _takeover is None else list(_takeover.remarks)
 
 

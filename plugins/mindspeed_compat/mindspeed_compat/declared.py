@@ -23,7 +23,7 @@ from mindspeed_compat.registrations import Owner, Registration, Registrations
 from patchcore import DummyImport, Literal, Patch, Replace, original
 from patchcore.plugin import Candidate, Change, Provenance, version_of
 
-__all__ = ["Declared", "Entry", "declare"]
+__all__ = ["Declared", "Entry", "base_name", "declare", "patch_name"]
 
 
 class Entry(NamedTuple):
@@ -73,6 +73,16 @@ class _Item(NamedTuple):
     change: Change
     registration: Registration
     stage: int
+
+
+def patch_name(feature: str) -> str:
+    """Return the name of the patch of a feature, ``mindspeed.FEATURE``."""
+    return f"mindspeed.{re.sub(r'[^a-zA-Z0-9_.-]', '_', feature)}"
+
+
+def base_name(name: str) -> str:
+    """Return the name of the first patch of a feature, for any of its patches: without stage and number."""
+    return re.sub(r"(\.late|\.last)?(\.\d+)?$", "", name)
 
 
 def declare(
@@ -193,7 +203,7 @@ def _patches(
             own = sorted(theirs, key=_rank)
             if not own:
                 continue
-            name = _free_name(f"mindspeed.{re.sub(r'[^a-zA-Z0-9_.-]', '_', owner.name)}{end}", names)
+            name = _free_name(f"{patch_name(owner.name)}{end}", names)
             names.add(name)
             patch = Patch(
                 name,

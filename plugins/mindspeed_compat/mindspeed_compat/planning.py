@@ -39,22 +39,24 @@ class FeaturePlan(NamedTuple):
         needed: the features that the arguments switch on, by name.
         registrations: all calls of ``register_patch``.
         rivals: targets that two features replace: MindSpeed ends the program there.
-        silent: findings on which MindSpeed is silent: two spellings of a place, replacements overruled by force.
+        unreported: findings that MindSpeed does not report: two spellings of a place, replacements that are replaced.
         missing: targets that do not exist here, each with its features and the reason.
         added: targets that exist nowhere, and are added.
         signatures: replacements that do not accept every call of their target.
         failed: features and patches that raise.
+        disabled: the features that the user has disabled.
     """
 
     known: int
     needed: list[str]
     registrations: list[Registration]
     rivals: list[str]
-    silent: list[str]
+    unreported: list[str]
     missing: list[tuple[str, str, str]]
     added: list[str]
     signatures: list[str]
     failed: list[str]
+    disabled: list[str]
 
 
 def make_plan() -> FeaturePlan:
@@ -67,7 +69,7 @@ def make_plan() -> FeaturePlan:
     manager = importlib.import_module(MANAGER).MindSpeedPatchesManager
     needed = [feature for feature in features.FEATURES_LIST if feature.is_need_apply(arguments)]
     names = [feature.feature_name for feature in needed]
-    plan = FeaturePlan(len(features.FEATURES_LIST), names, [], [], [], [], [], [], [])
+    plan = FeaturePlan(len(features.FEATURES_LIST), names, [], [], [], [], [], [], [], list(takeover.disabled))
     for phase in _PHASES:
         for feature in needed:
             try:
@@ -86,7 +88,7 @@ def make_plan() -> FeaturePlan:
         except Exception as error:
             plan.failed.append(describe_error(error))
     plan.registrations.extend(takeover.registrations)
-    plan.silent.extend(takeover.remarks)
+    plan.unreported.extend(takeover.remarks)
     return plan
 
 
@@ -157,11 +159,12 @@ def _print(plan: FeaturePlan) -> None:
                 print_line(f"  {verb} {each.target}")
     for title, lines in (
         ("Two features replace one target: the program ends here", plan.rivals),
-        ("MindSpeed is silent on these", plan.silent),
+        ("MindSpeed does not report these", plan.unreported),
         ("Targets that do not exist here", _grouped(plan.missing)),
         ("Attributes that do not exist, and are added", plan.added),
         ("Replacements that do not accept every call of their target", plan.signatures),
         ("Failures", plan.failed),
+        ("Disabled", plan.disabled),
     ):
         if lines:
             print_line()

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchcore import hookimpl
+from patchcore import Patch, hookimpl
 from patchcore.plugin import Compat
 
 if TYPE_CHECKING:
-    from patchcore import Patcher
+    from patchcore import Patcher, Settings
 
-__all__ = ["register_compat"]
+__all__ = ["register_compat", "register_patches"]
+
+
+@hookimpl
+def register_patches(settings: Settings) -> list[Patch]:
+    """Return a patch without changes for each feature that the user disables: only MindSpeed knows its features."""
+    if "mindspeed" not in (settings.get("compat") or ()):
+        return []
+    names = [choice.name for choice in settings.choices if not choice.enable]
+    features = dict.fromkeys(name for name in names if name.startswith("mindspeed."))
+    return [Patch(name, summary="a feature of MindSpeed, which decides about it in the program") for name in features]
 
 
 @hookimpl(optionalhook=True)

@@ -10,13 +10,25 @@ from typing import Any, NamedTuple, Optional
 from patchcore import PatchError
 from patchcore.plugin import module_file, qualified_name
 
-__all__ = ["MANAGER", "Owner", "Registration", "Registrations", "RivalFeatures", "is_wrapper", "registering_owner"]
+__all__ = [
+    "FEATURES",
+    "MANAGER",
+    "Owner",
+    "Registration",
+    "Registrations",
+    "RivalFeatures",
+    "is_wrapper",
+    "registering_owner",
+]
 
 #: The end of a name by which MindSpeed knows a wrapper.
 _WRAPPERS = ("wrapper", "decorator")
 
 #: The module of MindSpeed's manager of patches.
 MANAGER = "mindspeed.patch_utils"
+
+#: The module of its list of features.
+FEATURES = "mindspeed.features_manager.features_manager"
 
 #: The packages whose code runs between a call of ``register_patch`` and this module.
 _BETWEEN = (__name__.partition(".")[0], "patchcore")

@@ -17,7 +17,9 @@ def take_part(patcher: Patcher) -> None:
     Args:
         patcher: of the run in this process; its reports will have a section about the features.
     """
-    mindspeed_compat.install(count=patcher.settings.count)
+    choices = patcher.settings.choices
+    disabled = [choice.name for choice in choices if not choice.enable and choice.name.startswith("mindspeed.")]
+    mindspeed_compat.install(count=patcher.settings.count, disable=list(dict.fromkeys(disabled)))
     patcher.plugins.manager.register(_Reporter(), "mindspeed_compat.report")
 
 

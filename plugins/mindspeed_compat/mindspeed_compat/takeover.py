@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import logging
 import sys
+from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
-from mindspeed_compat.declared import Declared, Entry, declare
-from mindspeed_compat.registrations import MANAGER, Owner, Registrations, RivalFeatures, registering_owner
-from patchcore import Patch, Patcher, SettingsError, Wrap
+from mindspeed_compat.declared import Declared, Entry, base_name, declare, patch_name
+from mindspeed_compat.registrations import FEATURES, MANAGER, Owner, Registrations, RivalFeatures, registering_owner
+from patchcore import DummyImport, Patch, Patcher, SettingsError, UnknownName, Wrap
+from patchcore.plugin import Candidate, did_you_mean
 
 __all__ = ["Takeover"]
 
@@ -22,14 +24,17 @@ class Takeover:
 
     Args:
         count: count the calls of patched targets.
+        disable: names of patches to leave out, ``mindspeed.FEATURE``.
     """
 
-    def __init__(self, *, count: bool = False) -> None:
+    def __init__(self, *, count: bool = False, disable: Sequence[str] = ()) -> None:
         self._count = count
+        #: The names of the features that are left out.
+        self.disabled = tuple(disable)
         self.registrations = Registrations()
         #: One for each ``apply_patches`` that had news.
         self.patchers: list[Patcher] = []
-        #: Findings on which MindSpeed is silent: targets with two spellings, replacements that are overruled.
+        #: Findings that MindSpeed does not report: targets with two spellings, replacements that are replaced.
         self.remarks: list[str] = []
         self._in_force: dict[int, tuple[Any, list[Any]]] = {}  # by id of an entry: the entry, and its functions
         self._dummies: set[str] = set()  # top-level packages that patches in force have made
@@ -101,7 +106,7 @@ class Takeover:
         entry = table[orig_func_name]
         if rival is not None and new_func is not rival and new_func is entry.patch_func:
             first = self._owner_of(before, rival)
-            self._note(f"{orig_func_name}: {owner} overrules the replacement of {first} by force")
+            self._note(f"{orig_func_name}: {owner} replaces the function of {first}, with force_patch")
         self.registrations.add(entry, orig_func_name, new_func, owner)
 
     def _rivals(self, target: str, rival: Any, function: Any, owner: Owner, error: RuntimeError) -> Exception:
@@ -125,20 +130,40 @@ class Takeover:
         declared = self.declare(entries)
         for text in declared.spellings:
             self._note(text)
-        patcher = Patcher(declared.candidates, order="listed", strict=True, count=self._count)
+        off = self._left_out(declared.candidates)
+        patcher = Patcher(declared.candidates, order="listed", strict=True, count=self._count, disable=off)
+        changes = [
+            change for each in declared.candidates if each.patch.name not in off for change in each.patch.changes
+        ]
+        made = dict.fromkeys(change.target.module for change in changes if isinstance(change, DummyImport))
         originals = _values(declared)
         try:
             patcher.apply()
-            for name in dict.fromkeys(place.module for place in declared.places.values() if place.module is not None):
+            for name in made:
                 importlib.import_module(name)  # MindSpeed makes its dummies at once: code may look in sys.modules
         except BaseException:
             patcher.revert()
             raise
         self.patchers.append(patcher)
-        made = (place.module for place in declared.places.values() if place.module is not None)
         self._dummies.update(name.partition(".")[0] for name in made)
         _update_table(entries, declared, originals)
         self._in_force.update((id(entry.patch), (entry.patch, entry.functions)) for entry in entries)
+
+    def _left_out(self, candidates: Sequence[Candidate]) -> list[str]:
+        """Return the names of the patches of features that are disabled.
+
+        Raises:
+            UnknownName: a disabled name means no feature; the message has the nearest name.
+        """
+        manager = getattr(sys.modules.get(FEATURES), "MindSpeedFeaturesManager", None)
+        features = {feature.feature_name for feature in getattr(manager, "FEATURES_LIST", ())}
+        features |= {registration.owner.name for registration in self.registrations}
+        known = sorted(map(patch_name, features))
+        for name in self.disabled:
+            if manager is not None and name not in known:
+                raise UnknownName(f"disabled: MindSpeed has no feature {name!r}{did_you_mean(name, known)}", name)
+        names = [candidate.patch.name for candidate in candidates]
+        return [name for name in names if base_name(name) in self.disabled]
 
     def _remove(self, original: Callable[[], Any]) -> None:
         """Revert the patches of all features. In the place of ``remove_patches``."""

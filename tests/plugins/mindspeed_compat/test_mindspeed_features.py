@@ -241,8 +241,8 @@ class TestOwners:
         with caplog.at_level(logging.WARNING, "patchcore"):
             adapt(monkeypatch, "--fused-rope", "--forced")
         assert (
-            "small_megatron.layers.attend: forced (mindspeed.features_manager:Forced) overrules the replacement of "
-            "fused_rope (mindspeed.features_manager:Rope) by force" in caplog.messages
+            "small_megatron.layers.attend: forced (mindspeed.features_manager:Forced) replaces the function of "
+            "fused_rope (mindspeed.features_manager:Rope), with force_patch" in caplog.messages
         )
         assert owners()["small_megatron.layers.attend"] == ["mindspeed.forced"]
 

@@ -46,12 +46,18 @@ def test_rivals_are_named_before_anything_runs(stack: Programs) -> None:
     ("arguments", "expected"),
     [
         (["--spelling"], "small_megatron.training.Base.reset and small_megatron.config.Base.reset are one place"),
-        (["--fused-rope", "--forced"], "small_megatron.layers.attend: forced (mindspeed.features_manager:Forced) over"),
+        (["--fused-rope", "--forced"], "small_megatron.layers.attend: forced (mindspeed.features_manager:Forced) repl"),
     ],
 )
-def test_so_is_that_on_which_mindspeed_is_silent(stack: Programs, arguments: list[str], expected: str) -> None:
-    (line,) = section(plan(stack, *arguments), "MindSpeed is silent on these")
+def test_so_is_what_mindspeed_does_not_report(stack: Programs, arguments: list[str], expected: str) -> None:
+    (line,) = section(plan(stack, *arguments), "MindSpeed does not report these")
     assert line.startswith(expected)
+
+
+def test_a_feature_that_is_disabled_is_in_the_plan_with_its_verdict(stack: Programs) -> None:
+    command = [*stack.patchcore[:-1], "plan", "--compat", "mindspeed", "--disable", "mindspeed.fused_rope"]
+    text = stack.run(command, "--", "--fused-rope", "--forced").stdout
+    assert section(text, "Disabled") == ["mindspeed.fused_rope"]
 
 
 def test_targets_that_this_megatron_does_not_have(stack: Programs) -> None:
