@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from patchcore.builtin.doctor.probe import ProbeResult as ProbeResult
     from patchcore.builtin.doctor.probe import probe_process as probe_process
     from patchcore.builtin.doctor.probe import probe_python as probe_python
+    from patchcore.builtin.drift.fingerprint import source_fingerprint as source_fingerprint
     from patchcore.builtin.explain.layers import patches_behind as patches_behind
     from patchcore.builtin.html import TablesPage as TablesPage
     from patchcore.builtin.html import TextTable as TextTable
@@ -167,6 +168,7 @@ TASKS = {
         "patchcore.objects.counting": ("Counter",),
         "patchcore.objects.generated": ("signature_of",),
         "patchcore.builtin.shared.sources": ("parse_source",),
+        "patchcore.builtin.drift.fingerprint": ("source_fingerprint",),
     },
     "Look at modules and objects without running their code": {
         "patchcore.objects.modules": (

@@ -16,7 +16,7 @@ from typing import Any, Callable, Optional
 from patchcore.builtin.drift.definitions import Definition, ForeignDefinition, Sources
 from patchcore.builtin.drift.recorded import ABSENT_SOURCE, Fingerprint
 from patchcore.builtin.drift.syntax import digest, normalised, signature_text
-from patchcore.declare.changes import Change
+from patchcore.declare.changes import Change, Replace
 from patchcore.declare.slots import Slot
 from patchcore.declare.target import Target
 from patchcore.errors import CONTAINED, TargetNotFound, Unseen
@@ -24,7 +24,7 @@ from patchcore.objects.binding import wrapped_callable
 from patchcore.objects.generated import signature_of
 from patchcore.objects.modules import ABSENT, executed_module, is_class
 
-__all__ = ["COMPILED", "Originals"]
+__all__ = ["COMPILED", "Originals", "source_fingerprint"]
 
 #: The source of a function or class that has none.
 COMPILED = "compiled"
@@ -150,6 +150,35 @@ class Originals:
         if callable(value):
             return Fingerprint(COMPILED if _code(value) is None else "made at run time", _signature_of(value))
         return Fingerprint(f"a {type(value).__name__}")
+
+
+def source_fingerprint(target: Target) -> Optional[tuple[str, str]]:
+    """Return a digest of the source of a target, and its signature, to compare two releases of a library.
+
+    Reads sources only: imports nothing, and does not depend on the modules that are imported. A change of comments,
+    docstrings or layout leaves the digest as it is.
+
+    Args:
+        target: with its module.
+
+    Returns:
+        Digest and signature; the signature is empty if the target is no function or class. ``None`` if no source shows
+        the target: it is made at run time, or by C code.
+
+    Raises:
+        TargetNotFound: there is no such module, or its source has no such name; the message has the nearest one.
+
+    Examples:
+        >>> from patchcore import Target
+        >>> from patchcore.plugin import source_fingerprint
+        >>> source_fingerprint(Target.parse("statistics:mean"))[1]
+        '(data)'
+    """
+    try:
+        found = Originals(from_sources=True).fingerprint(Replace(target, replacement=None), target)
+    except Unseen:
+        return None
+    return found.source, found.signature
 
 
 def _where(value: Any) -> Optional[Target]:

@@ -7,21 +7,38 @@ process, which ends then: Megatron is imported with the dummies in force, and si
 from __future__ import annotations
 
 import importlib
+import inspect
 import logging
 import sys
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
-from mindspeed_compat import install, takeover_in_effect
+from mindspeed_compat import feature_patches, install, takeover_in_effect
+from mindspeed_compat.against import Drift, compare
+from mindspeed_compat.declared import base_name, patch_name
 from mindspeed_compat.locating import locate
+from mindspeed_compat.plugin import plan_options
 from mindspeed_compat.registrations import MANAGER, Registration, RivalFeatures
 from mindspeed_compat.takeover import Takeover
-from patchcore import Patch, Patcher, PatchError
-from patchcore.plugin import EXIT_FINDINGS, EXIT_OK, SlotChange, counted, describe_error, print_line, print_table
+from patchcore import Patch, PatchcoreError, Patcher, PatchError, Target, UnknownName, original
+from patchcore.plugin import (
+    EXIT_FINDINGS,
+    EXIT_OK,
+    ChangeRecord,
+    SlotChange,
+    counted,
+    describe_error,
+    did_you_mean,
+    print_line,
+    print_message,
+    print_table,
+    qualified_name,
+)
 
-__all__ = ["FeaturePlan", "main", "make_plan"]
+__all__ = ["FeaturePlan", "explain", "main", "make_plan"]
 
+_EXIT_USAGE = 2
 _PHASES = ("pre_register_patches", "register_patches")
 
 
@@ -45,6 +62,7 @@ class FeaturePlan(NamedTuple):
         signatures: replacements that do not accept every call of their target.
         failed: features and patches that raise.
         disabled: the features that the user has disabled.
+        targets: the place of each target, by its text.
     """
 
     known: int
@@ -57,6 +75,7 @@ class FeaturePlan(NamedTuple):
     signatures: list[str]
     failed: list[str]
     disabled: list[str]
+    targets: dict[str, Target]
 
 
 def make_plan() -> FeaturePlan:
@@ -69,7 +88,7 @@ def make_plan() -> FeaturePlan:
     manager = importlib.import_module(MANAGER).MindSpeedPatchesManager
     needed = [feature for feature in features.FEATURES_LIST if feature.is_need_apply(arguments)]
     names = [feature.feature_name for feature in needed]
-    plan = FeaturePlan(len(features.FEATURES_LIST), names, [], [], [], [], [], [], [], list(takeover.disabled))
+    plan = FeaturePlan(len(features.FEATURES_LIST), names, [], [], [], [], [], [], [], list(takeover.disabled), {})
     for phase in _PHASES:
         for feature in needed:
             try:
@@ -81,6 +100,7 @@ def make_plan() -> FeaturePlan:
         _leave_out_missing(takeover, manager.patches_info, plan)
         declared = takeover.declare(takeover.news())
         plan.added.extend(declared.added)
+        plan.targets.update((text, place.target) for text, place in declared.places.items() if place.module is None)
         patches = [candidate.patch for candidate in declared.candidates]
         plan.signatures.extend(_misfits(patches, {each.target for each in takeover.registrations}))
         try:
@@ -191,11 +211,84 @@ def _rows(plan: FeaturePlan, owners: Iterable[Any]) -> list[Sequence[str]]:
     return rows
 
 
+def explain(plan: FeaturePlan, name: str) -> list[str]:
+    """Return what is known of a feature, ``mindspeed.FEATURE``, or of a target, in lines.
+
+    Raises:
+        UnknownName: it is neither; the message has the nearest name.
+    """
+    owners = {patch_name(each.owner.name): each.owner for each in plan.registrations}
+    text = name.replace(":", ".")
+    made = [each for each in plan.registrations if text == each.target or owners.get(name) == each.owner]
+    places = {target: str(place).replace(":", ".") for target, place in plan.targets.items()}
+    made = made or [each for each in plan.registrations if places.get(each.target) == text]
+    if not made:
+        known = [*owners, *places]
+        raise UnknownName(
+            f"these arguments switch on no feature and patch no target {name!r}{did_you_mean(name, known)}"
+        )
+    lines = []
+    for each in made:
+        verb = "wrapped" if each.wraps else "made" if each.create_dummy else "replaced"
+        lines.append(f"{each.target}: {verb} by {patch_name(each.owner.name)} ({each.owner.where})")
+        lines.append(f"  with {':'.join(qualified_name(each.function))} ({_line_of(each.function)})")
+        if each.target in plan.targets:
+            lines.append(f"  original: {_line_of(original(plan.targets[each.target]))}")
+        record = _record_of(plan.targets.get(each.target), each.owner.name)
+        lines += [] if record is None else [f"  status: {record.status}{f': {record.reason}' if record.reason else ''}"]
+    found = (*plan.unreported, *plan.rivals, *plan.signatures, *plan.failed)
+    texts = dict.fromkeys(each.target for each in made)
+    return lines + [f"finding: {line}" for line in found if any(text in line for text in texts)]
+
+
+def _record_of(target: Optional[Target], feature: str) -> Optional[ChangeRecord]:
+    """Return the outcome of the change of a feature at a place."""
+    for patcher in feature_patches():
+        for record in patcher.records():
+            for change in record.changes if base_name(record.name) == patch_name(feature) else ():
+                if change.target == str(target):
+                    return change
+    return None
+
+
+def _line_of(function: Any) -> str:
+    """Return the file and line of a function or class; for any other object, its type."""
+    try:
+        found = inspect.unwrap(function)
+        return f"{inspect.getsourcefile(found)}:{inspect.getsourcelines(found)[1]}"
+    except (TypeError, ValueError, OSError):
+        return f"a {type(function).__name__}"
+
+
 def main() -> int:
-    """Print the plan; return 1 if the program would end, or a target does not exist here."""
-    plan = make_plan()
-    _print(plan)
-    return EXIT_FINDINGS if plan.rivals or plan.missing or plan.failed else EXIT_OK
+    """Print the plan; return 1 if the program would end, or a target does not exist here.
+
+    With ``--explain NAME``, print that instead. With ``--against MEGATRON``, also the targets that differ there, and
+    return 1 if one is gone.
+    """
+    try:
+        plan = make_plan()
+        if plan_options.get("explain"):
+            for line in explain(plan, str(plan_options["explain"])):
+                print_line(line)
+            return EXIT_OK
+        _print(plan)
+        other, gone = plan_options.get("against"), False
+        if other:
+            gone = _print_drift(*compare(plan.targets.values(), other))
+    except PatchcoreError as error:
+        print_message(describe_error(error))
+        return _EXIT_USAGE
+    return EXIT_FINDINGS if gone or plan.rivals or plan.missing or plan.failed else EXIT_OK
+
+
+def _print_drift(counts: str, drifts: Sequence[Drift]) -> bool:
+    """Print the drift of the targets; return whether one is gone."""
+    print_line()
+    print_line(counts, "bold")
+    for each in drifts:
+        print_line(f"  {each.kind}: {each.target}{f': {each.detail}' if each.detail else ''}")
+    return any(each.kind == "gone" for each in drifts)
 
 
 if __name__ == "__main__":

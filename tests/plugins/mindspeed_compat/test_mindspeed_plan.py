@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from typing import Any
 
 import pytest
@@ -58,6 +60,53 @@ def test_a_feature_that_is_disabled_is_in_the_plan_with_its_verdict(stack: Progr
     command = [*stack.patchcore[:-1], "plan", "--compat", "mindspeed", "--disable", "mindspeed.fused_rope"]
     text = stack.run(command, "--", "--fused-rope", "--forced").stdout
     assert section(text, "Disabled") == ["mindspeed.fused_rope"]
+
+
+def test_the_targets_are_compared_with_another_megatron(stack: Programs) -> None:
+    package = stack.folder / "small_megatron"
+    other = stack.folder / "other" / "small_megatron"
+    shutil.copytree(package, other)
+    layers = other / "layers.py"
+    changed = layers.read_text().replace("def rope(x):", "def rope(x, base=1):").replace("def attend", "def attention")
+    assert changed != layers.read_text()
+    layers.write_text(changed)
+    command = [*stack.patchcore[:-1], "plan", "--compat", "mindspeed", "--against", "other"]
+    text = stack.run(command, "--", "--fused-rope", code=1).stdout
+    (counts,) = [line for line in text.splitlines() if "against other" in line]
+    assert "1 gone, 1 signature changed" in counts
+    assert section(text, counts) == [
+        "gone: small_megatron.layers.attend: small_megatron.layers has no attend; did you mean 'attention'?",
+        "signature changed: small_megatron.layers.rope: (x) -> (x, base=1)",
+    ]
+    shutil.copytree(package, stack.folder / "same" / "small_megatron")
+    command[-1] = "same"
+    same = stack.run(command, "--", "--fused-rope").stdout
+    assert same.endswith("\n8 targets of Megatron against same: 8 unchanged\n")
+    command[-1] = "nowhere/at/all"
+    assert "there is no such folder" in stack.run(command, "--", code=2).stderr
+
+
+def test_a_feature_and_a_target_are_explained(stack: Programs) -> None:
+    command = [*stack.patchcore[:-1], "plan", "--compat", "mindspeed", "--explain"]
+    text = stack.run(command, "small_megatron.layers:attend", "--", "--fused-rope", "--ring").stdout
+    assert "small_megatron.layers.attend: replaced by mindspeed.fused_rope (mindspeed.features_manager:Rope)" in text
+    assert "small_megatron.layers.attend: wrapped by mindspeed.ring (" in text
+    assert re.search(r"  with mindspeed.functions:attend \(.*functions.py:\d+\)", text)
+    assert re.search(r"  original: .*layers.py:\d+", text)
+    assert "  status: applied" in text
+    feature = stack.run(command, "mindspeed.ring", "--", "--fused-rope", "--ring").stdout
+    assert "wrapped by mindspeed.ring" in feature
+    assert "mindspeed.fused_rope" not in feature
+    wrong = stack.run(command, "mindspeed.rign", "--", "--ring", code=2).stderr
+    assert "did you mean 'mindspeed.ring'" in wrong
+
+
+def test_other_commands_name_the_one_that_knows_features(stack: Programs) -> None:
+    explain = stack.run([*stack.patchcore[:-1], "explain"], "mindspeed.ring", code=2)
+    assert "patchcore plan --compat mindspeed --explain mindspeed.ring -- ARGUMENTS" in explain.stderr
+    stack.write({"train.py": ""})
+    run = stack.run(stack.patchcore, "--against", "other", "train.py", code=2)
+    assert "--against is an option of patchcore plan --compat mindspeed" in run.stderr
 
 
 def test_targets_that_this_megatron_does_not_have(stack: Programs) -> None:
