@@ -123,6 +123,7 @@ DOCS = REQUIREMENTS / "docs.txt"
 BROWSER = REQUIREMENTS / "browser.txt"
 LIBRARY_TESTS = REQUIREMENTS / "library-tests.txt"
 CANN = REQUIREMENTS / "cann.txt"
+RAY = REQUIREMENTS / "ray.txt"
 TORCH_NPU_TESTS = REQUIREMENTS / "torch-npu-tests.txt"
 
 
@@ -796,6 +797,14 @@ def cann_plugins(session: nox.Session) -> None:
     folders = ["tests/emulated"] + ["tests/openmmlab"] * has_operators(environment)
     for folder in folders:
         session.run(*run, folder, *session.posargs, env={**WITH_BYTECODE, **environment.of_tests()})
+
+
+@nox.session(python=ONE_PYTHON)
+def ray(session: nox.Session) -> None:
+    """Run programs on clusters of the real Ray, which starts slowly: some minutes."""
+    install_requirements(session, TEST, TEST_TORCH, BUILD, RAY)
+    install_distributions(session, ROOT, Path("plugins", "patchcore_torch"), Path("plugins", "ray_patches"))
+    run_pytest(session, "tests/integration/test_ray_workers.py")
 
 
 @nox.session(name="torch-npu-tests", python="3.11")

@@ -330,6 +330,7 @@ print(sorted(new - set(sys.stdlib_module_names) - {"patchcore", "pluggy", "packa
             "npu_graph",
             "npu_migrate",
             "patchcore_torch",
+            "ray_patches",
             "torch_markers",
             "torch_npu_patches",
         ]

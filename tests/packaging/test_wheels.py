@@ -135,6 +135,7 @@ TOOLS = (
     "npu-emulator",
     "npu-graph",
     "npu-migrate",
+    "ray-patches",
     "torch-markers",
 )
 
@@ -184,6 +185,7 @@ class TestWheels:
             ("fake-cann", ROOT / "plugins" / "fake_cann", ["fake_cann"]),
             ("npu-graph", ROOT / "plugins" / "npu_graph", ["npu_graph"]),
             ("npu-migrate", ROOT / "plugins" / "npu_migrate", ["npu_migrate"]),
+            ("ray-patches", ROOT / "plugins" / "ray_patches", ["ray_patches"]),
             ("torch-markers", ROOT / "plugins" / "torch_markers", ["torch_markers"]),
         ],
     )
@@ -263,6 +265,7 @@ class TestWheels:
                 set(),
             ),
             ("mindspeed-compat", "mindspeed = mindspeed_compat.plugin", [], set()),
+            ("ray-patches", "ray = ray_patches.plugin", [], {"ray"}),
             (
                 "torch-npu-patches",
                 "torch_npu = torch_npu_patches.plugin",
@@ -295,6 +298,7 @@ class TestInstalled:
             ("npu_emulator", "npu-emulator", patchcore.__version__, "npu_emulator.plugin"),
             ("npu_graph", "npu-graph", patchcore.__version__, "npu_graph.plugin"),
             ("npu_migrate", "npu-migrate", patchcore.__version__, "npu_migrate.plugin"),
+            ("ray", "ray-patches", patchcore.__version__, "ray_patches.plugin"),
             ("torch_markers", "torch-markers", patchcore.__version__, "torch_markers.plugin"),
             ("torch_npu", "torch-npu-patches", patchcore.__version__, "torch_npu_patches.plugin"),
         ]

@@ -220,7 +220,8 @@ class ProcessReport:
         self._news = None
         self._role = WORKER
         self._rename()
-        self.write()
+        if sys._getframe(1).f_globals.get("__name__") != "subprocess":  # it becomes another program (preexec_fn)
+            self.write()
 
     def _end_of_child(self) -> None:
         """Write the last report of a child of multiprocessing, which ends in ``os._exit``, without atexit functions."""
