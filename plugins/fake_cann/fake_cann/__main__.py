@@ -26,8 +26,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         arguments: of the command line, without the program's name.
 
     Returns:
-        The exit code: 0, or 1 with a message on stderr; 1 also where ``compare`` finds a difference. ``run`` becomes
-        the program that it runs.
+        The exit code: 0, or 1 with a message on stderr; 1 also where ``compare`` finds a difference, or ``wheel`` finds
+        that a name is missing. ``run`` becomes the program that it runs.
     """
     parser = argparse.ArgumentParser(prog="python -m fake_cann", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -53,6 +53,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         "signatures", help="check the table of the operators' arguments against what the installed torch_npu passes"
     )
     arguments_of.add_argument("--only", metavar="TEXT", help="call operators with this in their names only")
+    wheels = commands.add_parser(
+        "wheel", help="read wheels of torch_npu and say what there is for them; none is installed"
+    )
+    wheels.add_argument("files", nargs="+", metavar="FILE", help="a wheel, for this platform or another")
+    wheels.add_argument("--list", action="store_true", help="list the operators that are refused and the schemas")
     build = commands.add_parser("build", help="compile the libraries for the installed torch")
     build.add_argument("--force", action="store_true", help="compile them again even if they are there")
     options, others = parser.parse_known_args(arguments)
@@ -67,6 +72,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             _run(options)
         elif options.command == "operators":
             _operators(options.only)
+        elif options.command == "wheel":
+            return _wheels([Path(file) for file in options.files], everything=options.list)
         elif options.command == "compare":
             if options.files and (len(options.files) != 2 or options.into or options.only):
                 compare.error("expected two files to compare and nothing else; or no file, to call operators")
@@ -113,6 +120,27 @@ def _operators(only: Optional[str]) -> None:
     rest = len(called) - count
     calls = counted(len(called), "operator")
     print(f"torch_npu {torch_npu_version()} calls {calls}: {count} computed, {rest} refused")
+
+
+def _wheels(paths: Sequence[Path], *, everything: bool) -> int:
+    """Print what there is for wheels; return 1 if one cannot be loaded."""
+    from fake_cann.wheel import read_wheel
+
+    failed = 0
+    for path in paths:
+        wheel = read_wheel(path)
+        print(f"{wheel.name}: {wheel.processor}")
+        calls = counted(len(wheel.operators), "operator")
+        print(f"  calls {calls}: {len(wheel.computed)} computed, {len(wheel.refused)} refused")
+        there = len(wheel.symbols) - len(wheel.missing)
+        print(f"  needs {counted(len(wheel.symbols), 'name')} of CANN to be loaded: {there} are there")
+        print(f"  has {counted(len(wheel.schemas), 'schema')}")
+        for name in wheel.missing:
+            print(f"  missing: {name}")
+        for line in [f"refused: aclnn{name}" for name in wheel.refused] + list(wheel.schemas) if everything else ():
+            print(f"  {line}")
+        failed += bool(wheel.missing)
+    return 1 if failed else 0
 
 
 def _call_operators(options: argparse.Namespace) -> int:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.abc
 import os
-from collections.abc import Mapping, MutableMapping
+import sys
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
+from types import ModuleType
+from typing import Optional
 
 from fake_cann.build import EMPTY, build, is_built, libraries
 from fake_cann.errors import FakeCannError, RealCannError
@@ -13,6 +17,9 @@ from fake_cann.errors import FakeCannError, RealCannError
 __all__ = ["finds_libraries", "install", "is_installed", "prepare", "refuse_real_cann"]
 
 _installed = False
+
+#: The libraries, each behind those that it needs.
+_IN_ORDER = ("libascendcl", "libhccl", *EMPTY, "libopapi")
 
 _SEARCHED = "LD_LIBRARY_PATH"
 #: Where devices draw random numbers from: generators of their own, or that of the CPU. With the second, a program draws
@@ -97,8 +104,29 @@ def install() -> None:
     _installed = True
     if found:
         return
-    for name in ("libascendcl", "libhccl", *EMPTY, "libopapi"):
-        ctypes.CDLL(str(folder / f"{name}.so"), mode=ctypes.RTLD_GLOBAL)
+    loaded = [ctypes.CDLL(str(folder / f"{name}.so"), ctypes.RTLD_GLOBAL) for name in _IN_ORDER]
+    sys.meta_path.insert(0, _BeforeTorchNpu(loaded[0]))
+
+
+class _BeforeTorchNpu(importlib.abc.MetaPathFinder):
+    """Calls the runtime as soon as torch_npu is imported, which a CUDA build of torch needs; finds nothing itself.
+
+    In children the loader does that: there the runtime is loaded as a part of torch_npu's import.
+
+    Args:
+        runtime: the library ``libascendcl``.
+    """
+
+    def __init__(self, runtime: ctypes.CDLL) -> None:
+        self._runtime = runtime
+
+    def find_spec(
+        self, fullname: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
+    ) -> None:
+        """Return nothing; at the first import of torch_npu, call the runtime."""
+        if fullname == "torch_npu._C":
+            sys.meta_path.remove(self)
+            self._runtime.fake_cann_before_torch_npu()
 
 
 def is_installed() -> bool:

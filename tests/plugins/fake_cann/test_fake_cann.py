@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
+import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Callable
 
@@ -12,7 +15,7 @@ import pytest
 
 table = pytest.importorskip("fake_cann.table", reason="needs the plugins of this repository")
 
-from fake_cann import build, environment, support, wheel  # noqa: E402
+from fake_cann import build, elf, environment, support, wheel  # noqa: E402
 from fake_cann.__main__ import main  # noqa: E402
 from fake_cann.errors import FakeCannError, RealCannError  # noqa: E402
 
@@ -77,6 +80,76 @@ def test_a_real_cann_is_never_hidden(packages: Path, tmp_path: Path, monkeypatch
     (tmp_path / "libascendcl.so").touch()
     with pytest.raises(RealCannError, match=str(tmp_path)):
         environment.refuse_real_cann({**environ, "LD_LIBRARY_PATH": f"/nowhere{os.pathsep}{tmp_path}"})
+
+
+@pytest.fixture
+def make_wheel(tmp_path: Path) -> Callable[[bytes], Path]:
+    """Return what makes a wheel of torch_npu from the data of its library."""
+
+    def make(data: bytes) -> Path:
+        path = tmp_path / "torch_npu-2.99.0-cp311-cp311-linux_x86_64.whl"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("torch_npu/lib/libtorch_npu.so", data)
+            schemas = (
+                "- func: npu_one(Tensor self) -> Tensor\n  exec: aclnnAdd\n- func: npu_two() -> (Tensor, Tensor)\n"
+            )
+            archive.writestr("torch_npu/csrc/aten/npu_native_functions_by_codegen.yaml", schemas)
+        return path
+
+    return make
+
+
+def library_of(needed: Sequence[str], defined: Sequence[str], machine: int) -> bytes:
+    """Return a shared library with a table of dynamic symbols and nothing else."""
+    names = b"\0".join([b"", *(name.encode() for name in (*needed, *defined)), b""])
+    offsets, at = [], 1
+    for name in (*needed, *defined):
+        offsets.append(at)
+        at += len(name) + 1
+    table = bytes(24) + b"".join(
+        struct.pack("<IBBHQQ", offset, 0x12, 0, 0 if number < len(needed) else 1, 0, 0)
+        for number, offset in enumerate(offsets)
+    )
+    start = 64
+    sections = bytes(64)
+    sections += struct.pack("<IIQQQQIIQQ", 0, 11, 0, 0, start, len(table), 2, 0, 8, 24)
+    sections += struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, start + len(table), len(names), 0, 0, 1, 0)
+    end = start + len(table) + len(names)
+    identity = b"\x7fELF\x02\x01".ljust(16, b"\0")
+    header = struct.pack("<16sHHIQQQIHHHHHH", identity, 3, machine, 1, 0, 0, end, 0, 64, 0, 0, 64, 3, 0)
+    return header + table + names + sections
+
+
+def test_a_wheel_is_read_and_not_installed(
+    make_wheel: Callable[[bytes], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = library_of(["aclrtMalloc", "malloc", "HcclNew", "rtNew"], ["torch_npu_init"], machine=183)
+    data += b"\0aclnnAddGetWorkspaceSize\0aclnnNewGetWorkspaceSize\0"
+    path = make_wheel(data)
+    assert main(["wheel", str(path), "--list"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"{path.name}: aarch64",
+        "  calls 2 operators: 1 computed, 1 refused",
+        "  needs 3 names of CANN to be loaded: 1 are there",
+        "  has 2 schemas",
+        "  missing: HcclNew",
+        "  missing: rtNew",
+        "  refused: aclnnNew",
+        "  npu_one(Tensor self) -> Tensor",
+        "  npu_two() -> (Tensor, Tensor)",
+    ]
+    assert elf.symbols(data)[1] == {"torch_npu_init"}
+
+
+@pytest.mark.parametrize("data", [b"", b"MZ" + bytes(100), b"\x7fELF\x01\x01" + bytes(100)])
+def test_what_is_no_wheel_of_torch_npu(
+    data: bytes, make_wheel: Callable[[bytes], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["wheel", str(make_wheel(data))]) == 1
+    (tmp_path / "text.whl").write_text("no archive")
+    assert main(["wheel", str(tmp_path / "text.whl")]) == 1
+    errors = capsys.readouterr().err.splitlines()
+    assert [line.partition(", found")[0] for line in errors] == ["fake_cann: expected a wheel of torch_npu"] * 2
 
 
 def test_a_fake_cann_of_another_torch_is_none_that_is_real(packages: Path, tmp_path: Path) -> None:
