@@ -40,6 +40,9 @@ FILES = "report-*.json"
 #: Title of the section on Patchers that the program or its libraries have made.
 OTHERS = "Other Patchers"
 
+#: The names of the patches of patchcore itself, which are in no report of other Patchers.
+_OWN = "patchcore."
+
 #: Records of patches that may be written in whole reports while imports complete patches. News that come later are
 #: appended to a file of their own, a line each, because a whole report takes about 0.1 milliseconds for each of its
 #: patches: 1,000 patches that complete one by one would take minutes, as lines they take 0.2 seconds.
@@ -130,7 +133,8 @@ class ProcessReport:
         plans = [self._patcher.applied_plan, *_other_plans(self._patcher)]
         known = [] if self._manifest is None else self._manifest[0]
         if self._manifest is None or [*map(id, known)] != [*map(id, plans)]:
-            entries = {entry.patch.name: entry for plan in reversed(plans) for entry in plan}
+            others = (e for plan in reversed(plans[1:]) for e in plan if not e.patch.name.startswith(_OWN))
+            entries = {entry.patch.name: entry for entry in (*others, *plans[0])}
             manifest = make_manifest(sorted(entries.values(), key=_place_in(plans)))
             self._manifest = plans, manifest, digest(manifest), json.dumps(manifest)
         return self._manifest[1:]
@@ -300,7 +304,7 @@ def _others(patcher: Patcher) -> list[tuple[Made, PatchRecord]]:
     gone = {key: record for key, record in FAILURES.items() if key[0] != patcher.made}
     told = [(made, record) for (made, _), record in {**gone, **found}.items()]
     told = [(made, r) for made, r in told if r.asked_for and _outcome(r) not in own]
-    told = [(made, r) for made, r in told if not r.name.startswith("patchcore.")]  # patches of patchcore itself
+    told = [(made, r) for made, r in told if not r.name.startswith(_OWN)]
     return sorted(told, key=lambda pair: pair[0])
 
 
