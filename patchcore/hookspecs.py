@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from patchcore.engine.writers import Guard, Writers
     from patchcore.objects.generated import Handover
     from patchcore.planning.candidates import Candidate
+    from patchcore.planning.conditions import Environment
     from patchcore.planning.plan import Context, PlannedPatch
     from patchcore.report import PatchRecord, Remark, Section
     from patchcore.settings import Setting, Settings
@@ -160,11 +161,12 @@ def registry_tables() -> Iterable[str]:  # type: ignore[empty-body]
 
 
 @hookspec
-def remarks(entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:  # type: ignore[empty-body]
+def remarks(entry: PlannedPatch, environment: Environment, thorough: bool) -> Sequence[Remark]:  # type: ignore[empty-body]
     """Return what the user should know about a planned patch in this environment.
 
     Args:
         entry: the patch with its plugin and its targets.
+        environment: the installed libraries, as the plan has them.
         thorough: true if a plan is shown, checked or applied under the policy ``raise``: the implementation may read
             sources. False once in each process, when the patch was applied: be quick.
     """

@@ -28,7 +28,7 @@ from patchcore.objects.binding import wrapped_callable
 from patchcore.objects.extensions import Extensions, using
 from patchcore.objects.printable import counted, shown
 from patchcore.planning.candidates import Candidate
-from patchcore.planning.conditions import APPLY, OFF, PROGRAM, WAITS
+from patchcore.planning.conditions import APPLY, OFF, PROGRAM, WAITS, Environment
 from patchcore.planning.listing import ORDERS, stack_as_listed
 from patchcore.planning.plan import Context, Plan, PlannedPatch, covered_by, make_plan
 from patchcore.planning.provenance import LOCAL_PROVENANCE, Provenance
@@ -124,6 +124,7 @@ class Patcher(contextlib.ContextDecorator):
         self._plan: Optional[Plan] = None
         self._entries: dict[str, PlannedPatch] = {}
         self._vetoes: dict[str, str] = {}
+        self._environment = self.make_environment()
         self._proceeding: set[str] = set()  # patches that may go on, though the wait of some may not have begun yet
         self._applications: dict[str, Application] = {}
         self._notes: list[str] = []
@@ -240,11 +241,20 @@ class Patcher(contextlib.ContextDecorator):
                 (vetoes if isinstance(answer, Skip) else waits)[entry.patch.name] = answer.reason
         return with_vetoes(plan, vetoes, waits)
 
+    def make_environment(self) -> Environment:
+        """Return what is installed now, under the setting ``library_versions``."""
+        return Environment(self.settings.library_versions)
+
     def _make_plan(self) -> Plan:
         """Return the plan before plugins are called that may veto a patch."""
         candidates = self._collect()
+        self._environment = self.make_environment()
         plan = make_plan(
-            candidates, self.settings.choices, complete=self.plugins.complete, find_home=self.plugins.find_home
+            candidates,
+            self.settings.choices,
+            complete=self.plugins.complete,
+            find_home=self.plugins.find_home,
+            environment=self._environment,
         )
         names = [name for c in candidates for name in c.patch.names] if self.settings.options else []
         unknown = [
@@ -613,7 +623,7 @@ class Patcher(contextlib.ContextDecorator):
                 raise PatchError(f"patch {entry.patch.name} ({entry.provenance}) cannot be applied: {entry.reason}")
 
     def _refuse_findings(self, entry: PlannedPatch) -> None:
-        remarks = self.plugins.remarks(entry, thorough=True)
+        remarks = self.plugins.remarks(entry, thorough=True, environment=self._environment)
         found = [remark for remark in remarks if remark.finding and remark.level >= _WARNING]
         if found:
             texts, advice = (dict.fromkeys(filter(None, each)) for each in zip(*((r.text, r.advice) for r in found)))
@@ -628,7 +638,7 @@ class Patcher(contextlib.ContextDecorator):
         pairs = zip(entry.patch.changes, entry.targets)
         find_home, is_product = self.plugins.find_home, lambda value: bool(ENGINE.journal.behind(value))
         found = alias_remarks(pairs, find_home, is_product, functools.partial(_unordered, plan, entry))
-        return found + self.plugins.remarks(entry, thorough=True)
+        return found + self.plugins.remarks(entry, thorough=True, environment=self._environment)
 
     def _refuse_problems(self) -> None:
         if self.plugins.problems and self.settings.on_failure == "raise":
@@ -726,7 +736,8 @@ class Patcher(contextlib.ContextDecorator):
         name = entry.patch.name
         application = self._applications.get(name)
         if application is not None and name not in self._remarked and application.status == APPLIED:
-            remarks = [remark for remark in self.plugins.remarks(entry, thorough=False) if remark.text]
+            found = self.plugins.remarks(entry, thorough=False, environment=self._environment)
+            remarks = [remark for remark in found if remark.text]
             self._remarked[name] = tuple(remark.text for remark in remarks)
             for remark in remarks if remarks and not process_rank() else ():
                 logger().log(remark.level, "patch %s (%s): %s", name, entry.provenance, remark.text)

@@ -31,6 +31,7 @@ from patchcore.objects.extensions import Extensions, using
 from patchcore.objects.modules import find_module
 from patchcore.objects.printable import shown
 from patchcore.planning.candidates import Candidate
+from patchcore.planning.conditions import Environment
 from patchcore.planning.distributions import headers
 from patchcore.planning.plan import PlannedPatch
 from patchcore.planning.provenance import COMMANDS, PATCHES, SUPPORT, Provenance
@@ -328,11 +329,14 @@ class Plugins:
         """Return the functions, or their targets, that the plugins return from ``hook``."""
         return self.gather(hook, lambda f: isinstance(f, str) or callable(f), "functions or targets")
 
-    def remarks(self, entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
+    def remarks(
+        self, entry: PlannedPatch, *, thorough: bool, environment: Optional[Environment] = None
+    ) -> list[Remark]:
         """Return the remarks of all plugins on a planned patch; see the hook ``remarks``."""
+        asked = {"entry": entry, "environment": environment or Environment(), "thorough": thorough}
         expected = "patchcore.Remark objects"
         with using(self.extensions):  # a plugin may look at the slots of the patch
-            return self.gather("remarks", lambda r: isinstance(r, Remark), expected, entry=entry, thorough=thorough)
+            return self.gather("remarks", lambda r: isinstance(r, Remark), expected, **asked)
 
     def gather(self, hook: str, accept: Callable[[Any], bool], expected: str, **arguments: Any) -> list[Any]:
         """Return the items that the plugins return from ``hook``; one that ``accept`` refuses is a problem instead."""

@@ -129,6 +129,7 @@ class Settings(NamedTuple):
         variant: the table of ``[tool.patchcore.variants]`` that is applied on top of ``[tool.patchcore]``, ``None``
             for none.
         count: whether the calls of patched targets are counted.
+        library_versions: by package, the version that it counts as: that of a development build says little.
         values: the settings of plugins, by key.
         origins: the source of each setting that is not a default.
         given: values of settings of plugins that are not checked yet.
@@ -147,6 +148,7 @@ class Settings(NamedTuple):
     options: Mapping[str, Mapping[str, Any]] = {}
     variant: Optional[str] = None
     count: bool = False  # type: ignore[assignment]
+    library_versions: Mapping[str, str] = {}
     values: Mapping[str, Any] = {}
     origins: Mapping[str, str] = {}
     given: tuple[Given, ...] = ()
@@ -433,6 +435,26 @@ def _options(value: Any, where: str, directory: Optional[Path]) -> Mapping[str, 
     return {name: dict(table) for name, table in value.items()}
 
 
+def _library_versions(value: Any, where: str, directory: Optional[Path]) -> Mapping[str, str]:
+    """Return versions by package; an environment variable has them as ``shop=1.2,till=3``."""
+    from packaging.version import InvalidVersion, Version  # for those who set any
+
+    expected = 'expected a table, {shop = "1.2"}, or a text, "shop=1.2"'
+    if isinstance(value, str):
+        pairs = [entry.partition("=") for entry in value.split(",") if entry.strip()]
+        value = {name.strip(): version.strip(" =") if equals else None for name, equals, version in pairs}
+    if not isinstance(value, Mapping):
+        raise SettingsError(f"{where} = {value!r}; {expected}")
+    for package, version in value.items():
+        if not isinstance(package, str) or not package.isidentifier() or not isinstance(version, str):
+            raise SettingsError(f"{where}: {package} = {version!r}; {expected}, with packages as they are imported")
+        try:
+            Version(version)
+        except InvalidVersion:
+            raise SettingsError(f"{where}: {version!r} of {package} is no version (PEP 440)") from None
+    return dict(value)
+
+
 #: The texts that mean true and false in environment variables.
 _SWITCHES = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("", "0", "false", "no", "off"), False)}
 
@@ -446,5 +468,6 @@ KEYS = {
     "options": _options,
     "variant": check_text,
     "count": _switch,
+    "library_versions": _library_versions,
 }
 _OPTIONS = {"plugins": "--plugin", "modules": "--module", "on_failure": "--strict"}

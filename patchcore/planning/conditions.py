@@ -64,6 +64,9 @@ class Environment:
 
     Any distribution that provides an import package meets its requirement: mmcv, mmcv-full and mmcv-lite meet ``mmcv``.
 
+    Args:
+        versions: by package, the version that it counts as, whichever is installed; the setting ``library_versions``.
+
     Examples:
         >>> from patchcore.plugin import Environment
         >>> environment = Environment()
@@ -71,9 +74,10 @@ class Environment:
         'requires shop>=2, shop is not installed'
     """
 
-    def __init__(self) -> None:
+    def __init__(self, versions: Optional[Mapping[str, str]] = None) -> None:
         self._modules: dict[str, bool] = {}
         self._versions: dict[str, Optional[str]] = {}
+        self._counts_as = versions or {}
         self._unmet: dict[str, Optional[str]] = {}
 
     def is_module(self, name: str) -> bool:
@@ -157,6 +161,8 @@ class Environment:
         return None
 
     def _find_version(self, package: str) -> Optional[str]:
+        if package in self._counts_as:
+            return self._counts_as[package] if self.is_module(package) else None
         found = version_of(package)
         return version_of_provider(package) if found is None and self.is_module(package) else found
 
@@ -182,7 +188,11 @@ class Environment:
             return (
                 f"requires {text}, the version {version!r} of {package} cannot be compared: it is not a PEP 440 version"
             )
-        return f"requires {text}, found {package} {version}"
+        found = f"requires {text}, found {package} {version}"
+        if "dev" not in version:
+            return found
+        hint = f'library_versions = {{{package} = "..."}} in [tool.patchcore] is the version that it counts as'
+        return f"{found}, a development build ({hint})"
 
 
 def _loaded_version(package: str) -> Optional[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -337,6 +338,34 @@ def test_a_path_in_the_place_of_a_module_is_told_its_name(tmp_path, source, name
     where = {"pyproject": f"{tmp_path / 'pyproject.toml'} [tool.patchcore]", "environment": "PATCHCORE_MODULES"}
     assert str(e.value).startswith(f"{where.get(source, 'argument')}: modules = ")
     assert f"expected the dotted name of a module, such as {advice!r}, found {name!r}" in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"shop": "1.2"}, {"shop": "1.2"}),
+        ("shop=1.2, till = 3.dev1 ,", {"shop": "1.2", "till": "3.dev1"}),
+        ("", {}),
+    ],
+)
+def test_versions_of_libraries(given, expected) -> None:
+    settings = Settings.load(arguments={"library_versions": given}, environ={})
+    assert settings.library_versions == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["shop"], "expected a table"),
+        ("shop", 'shop = None; expected a table, {shop = "1.2"}'),
+        ({"shop": 1.2}, "shop = 1.2; expected a table"),
+        ({"shop-till": "1"}, "with packages as they are imported"),
+        ({"shop": "new"}, "'new' of shop is no version (PEP 440)"),
+    ],
+)
+def test_versions_of_libraries_are_checked(given, message) -> None:
+    with pytest.raises(pc.SettingsError, match=re.escape(message)):
+        Settings.load(arguments={"library_versions": given}, environ={})
 
 
 # --- variants ------------------------------------------------------------------------------------------------------

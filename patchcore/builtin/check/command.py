@@ -138,7 +138,7 @@ def look(patcher: Patcher, *, apply: bool) -> Findings:
 
 def _look(patcher: Patcher, *, apply: bool) -> Findings:
     plan = patcher.plan()
-    found = list(_settings_findings(patcher, os.environ))
+    found = [*_settings_findings(patcher, os.environ), *_version_findings(patcher.settings.library_versions, plan)]
     for entry in plan:
         if entry.verdict == FAILED:
             kind = "conflict" if entry in plan.conflicts else "failed"
@@ -147,8 +147,9 @@ def _look(patcher: Patcher, *, apply: bool) -> Findings:
             found.append(Finding("required", entry.patch.name, entry.reason))
     if patcher.plugins.complete:
         found += _order_findings(plan)
-    checked = _checked(plan)
-    remarks = _remarks(patcher, plan, checked)
+    environment = patcher.make_environment()
+    checked = _checked(plan, environment)
+    remarks = _remarks(patcher, plan, checked, environment)
     found += dict.fromkeys(Finding(remark.topic, name, remark.text) for name, remark in remarks if remark.finding)
     told = {name for name, remark in remarks if remark.finding}  # a target that is gone is among them
     if apply:
@@ -167,7 +168,7 @@ def _look(patcher: Patcher, *, apply: bool) -> Findings:
     ]
     steps = dict.fromkeys(remark.advice for _, remark in remarks if remark.finding and remark.advice)
     found.sort(key=lambda finding: KINDS.index(finding.kind) if finding.kind in KINDS else -1)
-    return Findings(found, differences, list(steps), cover(plan, remarks))
+    return Findings(found, differences, list(steps), cover(plan, remarks, environment))
 
 
 def _settings_findings(patcher: Patcher, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -191,6 +192,16 @@ def _settings_findings(patcher: Patcher, environ: Mapping[str, str]) -> Iterator
             Patcher(plugins=patcher.plugins, settings=settings).plan()
         except PatchcoreError as error:
             yield Finding("setting", f"variant {name}", str(error))
+
+
+def _version_findings(versions: Mapping[str, str], plan: Plan) -> Iterator[Finding]:
+    """Yield packages in the setting ``library_versions`` that no patch changes or requires: they look misspelt."""
+    libraries = {target.root for entry in plan for target in entry.targets}
+    required = [text for entry in plan for text in entry.patch.requires]
+    for package in versions:
+        if package not in libraries and not any(text.startswith(package) for text in required):
+            message = f"no patch changes or requires {package!r}{did_you_mean(package, libraries)}"
+            yield Finding("setting", "library_versions", message)
 
 
 def _order_findings(plan: Plan) -> Iterator[Finding]:
@@ -231,19 +242,22 @@ def _target_findings(entries: Iterable[PlannedPatch], provided: Iterable[str]) -
                 continue
 
 
-def _remarks(patcher: Patcher, plan: Plan, checked: Iterable[PlannedPatch]) -> list[tuple[str, Remark]]:
+def _remarks(
+    patcher: Patcher, plan: Plan, checked: Iterable[PlannedPatch], environment: Environment
+) -> list[tuple[str, Remark]]:
     """Return the remarks of plugins on the patches that are checked, with their names."""
     found: list[tuple[str, Remark]] = []
     for entry in checked:
         applied = entry.verdict == APPLY
-        remarks = plan.remarks(entry) if applied else patcher.plugins.remarks(entry, thorough=True)
+        remarks = (
+            plan.remarks(entry) if applied else patcher.plugins.remarks(entry, thorough=True, environment=environment)
+        )
         found += ((entry.patch.name, remark) for remark in remarks)
     return found
 
 
-def _checked(plan: Plan) -> list[PlannedPatch]:
+def _checked(plan: Plan, environment: Environment) -> list[PlannedPatch]:
     """Return the patches for the installed libraries that are not disabled, also those that need an NPU."""
-    environment = Environment()
     return [entry for entry in plan if not is_disabled(entry) and environment.has_libraries_of(entry.patch)]
 
 

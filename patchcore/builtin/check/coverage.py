@@ -48,18 +48,18 @@ def is_disabled(entry: PlannedPatch) -> bool:
     return entry.verdict == OFF and entry.chosen_by is not None
 
 
-def cover(plan: Plan, remarks: Iterable[tuple[str, Remark]]) -> Coverage:
+def cover(plan: Plan, remarks: Iterable[tuple[str, Remark]], environment: Environment) -> Coverage:
     """Return how many targets of a plan were compared.
 
     Args:
         plan: whose patches were checked.
         remarks: on them, with their names; those about drift have the comparisons.
+        environment: the installed libraries.
     """
     comparisons: dict[str, list[Any]] = {}
     for name, remark in remarks:
         if remark.topic == "drift":
             comparisons.setdefault(name, []).extend(remark.data)
-    environment = Environment()
     compared, others, skipped = 0, Counter[str](), Counter[str]()
     for entry in plan:
         if is_disabled(entry):

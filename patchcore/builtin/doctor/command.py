@@ -145,11 +145,13 @@ def _plugins(patcher: Patcher, plan: Plan) -> list[Fact]:
 
 def _libraries(patcher: Patcher) -> list[Fact]:
     """Return the libraries that the patches change, and the modules that they need."""
-    environment = Environment()
+    environment = patcher.make_environment()
     patches = [candidate.patch for candidate in patcher.collect()]
     facts = []
     for root in sorted({change.target.root for patch in patches for change in patch.changes}):
         version = environment.version(root) or ("found, version unknown" if find_module(root) else _NOT_INSTALLED)
+        if root in patcher.settings.library_versions and version != _NOT_INSTALLED:
+            version = f"counts as {version} (library_versions), is {Environment().version(root) or 'unknown'}"
         facts.append(("library", root, version))
     facts += (("needed", name, _whereabouts(name)) for name in sorted({name for p in patches for name in p.needs}))
     return facts

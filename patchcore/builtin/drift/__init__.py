@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from patchcore.declare.target import Target
     from patchcore.errors import PatchcoreError
     from patchcore.planning.candidates import Candidate
+    from patchcore.planning.conditions import Environment
     from patchcore.planning.plan import Plan, PlannedPatch
     from patchcore.report import Remark
 
@@ -30,17 +31,17 @@ def _may_have_drifted(candidates: Sequence[Candidate]) -> bool:
 
 
 @hookimpl(trylast=True, concerns=_may_have_drifted)
-def remarks(entry: PlannedPatch, thorough: bool) -> Sequence[Remark]:
+def remarks(entry: PlannedPatch, environment: Environment, thorough: bool) -> Sequence[Remark]:
     found: list[Remark] = []
     # a target that did not exist has no fingerprint
     if entry.provenance.file is not None and (thorough or not entry.patch.only_adds):
         from patchcore.builtin.drift.drift import remarks_on  # reads files
 
-        found += remarks_on(entry, thorough=thorough)
+        found += remarks_on(entry, environment, thorough=thorough)
     if thorough and (entry.patch.remove_when or entry.patch.upstream):
         from patchcore.builtin.drift.outdated import remarks_on_end
 
-        found += remarks_on_end(entry)
+        found += remarks_on_end(entry, environment)
     return found
 
 

@@ -116,10 +116,13 @@ class Drift:
 
     Args:
         original_of: returns the unpatched value of a slot; by default its present value, for a process without patches.
+        environment: the installed libraries; looked up by default.
     """
 
-    def __init__(self, original_of: Optional[Callable[[Slot], Any]] = None) -> None:
-        self._environment = Environment()
+    def __init__(
+        self, original_of: Optional[Callable[[Slot], Any]] = None, environment: Optional[Environment] = None
+    ) -> None:
+        self._environment = environment or Environment()
         self._original_of = original_of
         self._known: Optional[Originals] = None
 
@@ -185,14 +188,15 @@ class Drift:
         return self._known
 
 
-def remarks_on(entry: PlannedPatch, *, thorough: bool) -> list[Remark]:
+def remarks_on(entry: PlannedPatch, environment: Environment, *, thorough: bool) -> list[Remark]:
     """Return the remarks on drift for a planned patch; see the hook ``remarks``.
 
     Args:
         entry: planned; its library is installed.
+        environment: the installed libraries.
         thorough: compare every target. Otherwise a target whose installed version is recorded counts as unchanged.
     """
-    drift = Drift(original_of=ENGINE.journal.original)
+    drift = Drift(ENGINE.journal.original, environment)
     try:
         comparisons = drift.of(entry, skip_recorded=not thorough)
     except PluginError as error:

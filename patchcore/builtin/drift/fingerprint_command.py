@@ -130,7 +130,7 @@ def main(options: argparse.Namespace) -> int:
     """Record or compare; 1 when a target could not be looked at, or with ``--check`` when something differs."""
     patcher = shared.patcher_from(options)
     candidates = patcher.collect()
-    environment = Environment()
+    environment = patcher.make_environment()
     chosen = _chosen(options.names, candidates)
     plugins = _plugins(options, chosen, candidates)
     originals = Originals(import_missing=not options.no_import)

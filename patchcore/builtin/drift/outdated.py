@@ -15,7 +15,7 @@ __all__ = ["remarks_on_end"]
 _TOPIC = "outdated"
 
 
-def remarks_on_end(entry: PlannedPatch, environment: Optional[Environment] = None) -> Iterator[Remark]:
+def remarks_on_end(entry: PlannedPatch, environment: Environment) -> Iterator[Remark]:
     """Yield remarks on whether a patch is still needed here. Nothing is imported or downloaded; see hook ``remarks``.
 
     It is a finding if ``remove_when`` holds and nothing but a choice keeps the patch from being applied, or if
@@ -23,9 +23,9 @@ def remarks_on_end(entry: PlannedPatch, environment: Optional[Environment] = Non
 
     Args:
         entry: planned here.
-        environment: the installed distributions; looked up again by default.
+        environment: the installed distributions.
     """
-    patch, environment = entry.patch, environment or Environment()
+    patch = entry.patch
     if patch.remove_when:
         try:
             unmet = _unmet(patch.remove_when, environment)

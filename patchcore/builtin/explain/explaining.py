@@ -34,7 +34,6 @@ from patchcore.objects.binding import has_identity, held_value, wrapped_callable
 from patchcore.objects.extensions import using
 from patchcore.objects.modules import module_file
 from patchcore.patcher import Patcher
-from patchcore.planning.conditions import Environment
 from patchcore.planning.plan import Plan, PlannedPatch
 from patchcore.report import APPLIED, PENDING, ChangeRecord, PatchRecord
 
@@ -71,7 +70,7 @@ class Explainer:
             for patch in self._report.patches
             for record, change, target in zip(patch.changes, plan[patch.name].patch.changes, plan[patch.name].targets)
         ]
-        self._environment = Environment()
+        self._environment = patcher.make_environment()
         self._patcher = patcher
         self._drift: dict[str, dict[Target, Comparison]] = {}
 
@@ -159,7 +158,7 @@ class Explainer:
                 none = f"{entry.provenance} carries no fingerprints"
                 try:
                     with using(self._patcher.plugins.extensions):
-                        found = {c.target: c for c in Drift(ENGINE.journal.original).of(entry)}
+                        found = {c.target: c for c in Drift(ENGINE.journal.original, self._environment).of(entry)}
                 except PluginError as error:
                     none = str(error)
                 for target in targets:

@@ -50,7 +50,7 @@ def main(options: argparse.Namespace) -> int:
     """Print the plugins and the plan."""
     patcher = shared.patcher_from(options)
     plan = patcher.plan()
-    every = list(_patches(plan, verbose=options.verbose))
+    every = list(_patches(plan, patcher.make_environment(), verbose=options.verbose))
     patches = [patch for patch in every if _has(patch, options.text)]
     plugins = _plugins(patcher, every)
     sections = patcher.plugins.sections("list_sections", plugins=patcher.plugins)
@@ -77,9 +77,8 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _patches(plan: Plan, *, verbose: bool) -> Iterator[dict[str, Any]]:
+def _patches(plan: Plan, environment: Environment, *, verbose: bool) -> Iterator[dict[str, Any]]:
     """Yield the patches in the order of the plan, as JSON has them; ``shown`` is false for those that are counted."""
-    environment = Environment()
     order = 0
     for entry in plan:
         patch, who = entry.patch, entry.provenance

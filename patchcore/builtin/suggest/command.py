@@ -49,7 +49,7 @@ def main(options: argparse.Namespace) -> int:
     imports = find_imports(path)
     patcher = shared.patcher_from(options, start=path if path.is_dir() else path.parent)
     patches = [candidate.patch for candidate in patcher.collect()]
-    environment = Environment()
+    environment = patcher.make_environment()
     distributions = list(_distributions(imports))
     needed = _needed_libraries(distributions)
     missing = [requirement for requirement, _ in needed]

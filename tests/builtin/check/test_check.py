@@ -117,6 +117,12 @@ class TestSettings:
         assert "unknown setting 'disble'; did you mean 'disable'?" in found["variant unknown"]
         assert "did you mean 'shop.price'?" in found["variant nobody"]
 
+    def test_the_version_of_a_library_that_no_patch_changes(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PATCHCORE_LIBRARY_VERSIONS", "shap=1.0, shop=1.0")
+        found = [f for f in cli("check", "--format", "json").json["findings"] if f["kind"] == "setting"]
+        message = "no patch changes or requires 'shap'; did you mean 'shop'?"
+        assert found == [{"kind": "setting", "subject": "library_versions", "message": message}]
+
     def test_a_misspelt_variable(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATCHCORE_DISBLE", "shop.price")
         monkeypatch.setenv("PATCHCORE_GRAPH_CHECK", "1")  # of a plugin, which reads it itself

@@ -10,6 +10,7 @@ from patch_folder import PatchFolder
 
 import patchcore as pc
 from patchcore.builtin.drift.outdated import remarks_on_end
+from patchcore.planning.conditions import Environment
 
 
 @pytest.fixture
@@ -22,7 +23,10 @@ def shop(make_package: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 def remarks(**declaration: Any) -> list[tuple[str, bool]]:
     patch = pc.Patch("shop.price", [pc.Replace("shop:price", print)], **declaration)
-    return [(remark.text, remark.finding) for remark in remarks_on_end(pc.Patcher([patch]).plan()["shop.price"])]
+    return [
+        (remark.text, remark.finding)
+        for remark in remarks_on_end(pc.Patcher([patch]).plan()["shop.price"], Environment())
+    ]
 
 
 NO_LONGER = ("is no longer needed: shop>=2 holds", True)

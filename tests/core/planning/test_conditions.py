@@ -47,6 +47,27 @@ def test_an_import_package_is_met_by_whichever_distribution_provides_it(make_pac
     assert "mmcv" not in sys.modules
 
 
+def test_a_library_counts_as_the_version_that_the_user_sets(make_package) -> None:
+    write_distribution(make_package(EXPLODES), "mmcv", "0.1.dev1+g5e40263c3", packages=["mmcv"])
+    patch = pc.Patch("patch", [pc.Replace("mmcv:ops", len)], requires="mmcv>=2")
+    assert pc.Patcher([patch]).plan()["patch"].reason == (
+        "requires mmcv>=2, found mmcv 0.1.dev1+g5e40263c3, a development build "
+        '(library_versions = {mmcv = "..."} in [tool.patchcore] is the version that it counts as)'
+    )
+    settings = pc.Settings.load(arguments={"library_versions": {"mmcv": "2.1"}}, environ={})
+    assert pc.Patcher([patch], settings=settings).plan()["patch"].verdict == "apply"
+    newer = pc.Settings.load(environ={"PATCHCORE_LIBRARY_VERSIONS": "mmcv=3"})
+    assert pc.Patcher([patch.evolve(requires=("mmcv<3",))], settings=newer).plan()["patch"].reason == (
+        "requires mmcv<3, found mmcv 3"
+    )
+    assert "mmcv" not in sys.modules
+
+
+def test_a_library_that_is_not_installed_has_no_version_whatever_the_user_sets() -> None:
+    assert Environment({"mmcv": "2.1"}).version("mmcv") is None
+    assert Environment({"mmcv": "2.1"}).unmet("mmcv>=2") == "requires mmcv>=2, mmcv is not installed"
+
+
 def test_a_distribution_without_top_level_txt_provides_what_its_record_lists(make_package) -> None:
     folder = make_package({**EXPLODES, "single": "", "compiled": ""})
     record = ["mmcv/__init__.py", "single.py", "compiled.cpython-311-x86_64-linux-gnu.so", "../../bin/tool"]
