@@ -25,7 +25,7 @@ HOOKS = {
     "register_marks": [],
     "register_handovers": [],
     "registry_tables": [],
-    "remarks": ["entry", "thorough"],
+    "remarks": ["entry", "environment", "thorough"],
     "find_home": ["target", "far"],
     "before_apply": ["patch", "context", "planning"],
     "after_collect": ["plugins", "answers", "candidates"],
