@@ -32,17 +32,23 @@ class Hits(NamedTuple):
 def count_hits(processes: Sequence[Process]) -> list[Hits]:
     """Return the calls of each counted target, in the order of the reports; nothing without counts."""
     found: dict[tuple[str, str], Hits] = {}
+    equal: dict[int, list[Process]] = {}  # processes whose patches are one object; most are
     for process in processes:
-        for patch in process.content["patches"]:
+        equal.setdefault(id(process.content["patches"]), []).append(process)
+    for members in equal.values():
+        for patch in members[0].content["patches"]:
             for change in patch["changes"] if patch["status"] in (APPLIED, REVERTED) else ():
                 calls, replaced = change["calls"], change["replaced"]
                 if calls is None:
                     continue
+                was_called = bool(calls)
+                calls *= len(members)
+                replaced = None if replaced is None else replaced * len(members)
                 before = found.get((patch["name"], change["target"]))
                 if before is not None:
                     calls += before.calls
                     replaced = replaced if before.replaced is None else (replaced or 0) + before.replaced
-                hit = (0 if before is None else before.processes) + bool(change["calls"])
+                hit = (0 if before is None else before.processes) + was_called * len(members)
                 key = patch["name"], change["target"]
                 found[key] = Hits(*key, calls, replaced, hit)
     return list(found.values())

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from patchcore.builtin.report.jobs import without_replaced
 from patchcore.builtin.report.reading import Process
+from patchcore.builtin.report.words import who
 from patchcore.builtin.run.process_report import OTHERS
 from patchcore.builtin.run.roles import LAUNCHER, RANK
 from patchcore.builtin.shared.finding import Finding
 from patchcore.builtin.shared.manifest import compare_manifests
+from patchcore.objects.printable import counted
 from patchcore.report import FAILED, SKIPPED
 
 __all__ = ["findings", "some_of"]
 
-#: More missing ranks in a row are one finding.
+#: More missing ranks in a row, and more processes that did not finish, are one finding; more ranks are counted.
 _MOST_NAMED = 16
 
 
@@ -78,31 +80,45 @@ def _reduced(manifest: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str,
 
 def _failures(processes: Sequence[Process]) -> list[Finding]:
     groups: dict[tuple[str, str, str], list[Process]] = {}
+    faults: dict[tuple[int, ...], list[tuple[str, str, str]]] = {}  # of each content; most processes share it
     for process in processes:
-        for patch in process.content["patches"]:
-            if patch["status"] == FAILED:
-                groups.setdefault(("failed", f"patch {patch['name']}", patch["reason"]), []).append(process)
-            for text in dict.fromkeys(change["missed"] for change in patch["changes"] if change.get("missed")):
-                groups.setdefault(("late", f"patch {patch['name']}", text), []).append(process)
-        others = [section["data"] for section in process.content["sections"] if section["title"] == OTHERS]
-        for patch in others[0] if others and isinstance(others[0], list) else ():
-            if isinstance(patch, Mapping) and patch.get("status") == FAILED:
-                message = f"{patch.get('reason')} (made at {patch.get('made')})"
-                groups.setdefault(("failed", f"patch {patch.get('patch')}", message), []).append(process)
-        for problem in process.content["problems"]:
-            message = f"{problem['where']}: {problem['message']}"
-            groups.setdefault(("plugin", f"plugin {problem['plugin']}", message), []).append(process)
+        key = tuple(id(process.content[name]) for name in ("patches", "sections", "problems"))
+        if key not in faults:
+            faults[key] = list(_faults(process.content))
+        for fault in faults[key]:
+            groups.setdefault(fault, []).append(process)
     return [
         Finding(kind, subject, message, some_of(processes, group)) for (kind, subject, message), group in groups.items()
     ]
 
 
+def _faults(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield kind, subject and message of each fault in the patches and plugins of a process."""
+    for patch in content["patches"]:
+        if patch["status"] == FAILED:
+            yield "failed", f"patch {patch['name']}", patch["reason"]
+        for text in dict.fromkeys(change["missed"] for change in patch["changes"] if change.get("missed")):
+            yield "late", f"patch {patch['name']}", text
+    others = [section["data"] for section in content["sections"] if section["title"] == OTHERS]
+    for patch in others[0] if others and isinstance(others[0], list) else ():
+        if isinstance(patch, Mapping) and patch.get("status") == FAILED:
+            yield "failed", f"patch {patch.get('patch')}", f"{patch.get('reason')} (made at {patch.get('made')})"
+    for problem in content["problems"]:
+        yield "plugin", f"plugin {problem['plugin']}", f"{problem['where']}: {problem['message']}"
+
+
 def _unfinished(processes: Sequence[Process]) -> list[Finding]:
+    left = [p for p in processes if p.leads and not p.content["finished"] and not p.content["job"]["engine"]]
+    if len(left) > _MOST_NAMED:
+        times = [time.ctime(pick(process.content["written"] for process in left)) for pick in (min, max)]
+        message = (
+            f"did not finish: they were killed or are still running; their last reports are of {' to '.join(times)}"
+        )
+        return [Finding("unfinished", "", message, _names(left))]
     message = "did not finish: it was killed or is still running; its last report is of {}"
     return [
         Finding("unfinished", "", message.format(time.ctime(process.content["written"])), str(process))
-        for process in processes
-        if process.leads and not process.content["finished"] and not process.content["job"]["engine"]
+        for process in left
     ]
 
 
@@ -150,7 +166,11 @@ def some_of(processes: Sequence[Process], group: Sequence[Process]) -> str:
 
 def _names(processes: Iterable[Process]) -> str:
     """Name the ranks, and one process of each."""
+    processes = list(processes)
     by_rank: dict[tuple[str, int], list[Process]] = {}
     for process in processes:
         by_rank.setdefault((process.group, process.rank), []).append(process)
+    if len(by_rank) > _MOST_NAMED:
+        hosts = {process.content["environment"]["host"] for process in processes}
+        return f"{who(processes, ())} on {counted(len(hosts), 'host')}"
     return "; ".join(f"{group[0]}{f' and {len(group) - 1} more' if group[1:] else ''}" for group in by_rank.values())

@@ -37,6 +37,6 @@ def count_pending(processes: Sequence[Process]) -> list[Pending]:
                 pending = found.setdefault(reason, Pending(reason, [], []))
                 if patch["name"] not in pending.patches:
                     pending.patches.append(patch["name"])
-                if process not in pending.processes:
+                if not pending.processes or pending.processes[-1] is not process:
                     pending.processes.append(process)
     return sorted(found.values(), key=lambda pending: -len(pending.patches))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
-from patchcore.builtin.report.report_file import Malformed, read_report
+from patchcore.builtin.report.report_file import Malformed, SharedLines, read_report
 from patchcore.builtin.run.process_report import FILES
 from patchcore.builtin.run.roles import LAUNCHER, MAIN, RANK, WORKER
 from patchcore.builtin.shared.finding import Finding
@@ -95,11 +95,12 @@ def read_reports(*directories: Path) -> Reports:
         SettingsError: there is no such directory, there are no reports in it, or none can be read.
     """
     found: list[Process] = []
+    lines: SharedLines = {}
     unreadable: list[Finding] = []
     paths = [path for each in directories for path in _report_files(each, deep=len(directories) > 1)]
     for path in paths:
         try:
-            found.append(Process(read_report(path), modified=path.stat().st_mtime))
+            found.append(Process(read_report(path, lines), modified=path.stat().st_mtime))
         except (OSError, Malformed) as error:
             fault = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else str(error)
             unreadable.append(Finding("unreadable", path.name, f"{fault}; the report is left out"))

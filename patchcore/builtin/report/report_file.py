@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Optional, get_args, get_origin, get_type_hints
 
@@ -35,7 +35,7 @@ from patchcore.report import (
     Section,
 )
 
-__all__ = ["LARGEST", "Malformed", "read_report"]
+__all__ = ["LARGEST", "Malformed", "SharedLines", "read_report"]
 
 #: Bytes; the report of a process with 10,000 patches has about 10 million.
 LARGEST = 256 * 1024 * 1024
@@ -139,16 +139,16 @@ class _News(NamedTuple):
     patch: PatchRecord
 
 
-def _schema(kind: Any) -> Any:
+def _schema(kind: Any, without: Container[str] = ()) -> Any:
     """Return the type that msgspec checks a JSON value against.
 
     A named tuple is an object in the files of a run, where msgspec would expect an array. Fields with a default may be
-    missing.
+    missing, and those ``without``.
     """
     if hasattr(kind, "_field_defaults"):
         types, defaults = {**get_type_hints(kind, include_extras=True), **_LIMITS}, kind._field_defaults
         fields: list[Any] = []
-        for name in kind._fields:
+        for name in (name for name in kind._fields if name not in without):
             schema, default = _schema(types[name]), defaults.get(name)
             if hasattr(default, "_field_defaults"):  # a record of defaults
                 fields.append((name, schema, msgspec.field(default_factory=schema)))
@@ -161,14 +161,28 @@ def _schema(kind: Any) -> Any:
     return origin[tuple(map(_schema, arguments))]
 
 
+#: The keys whose values are equal in most processes of a run. They are nearly all of a report.
+_SHARED = ("arguments", "layers", "manifest", "never_hit", "notes", "patches", "problems", "sections", "settings")
+
 _REPORT = _schema(_Report)
+_OWN = _schema(_Report, without=_SHARED)
+_SHARED_TYPES = {key.encode(): _schema(get_type_hints(_Report, include_extras=True)[key]) for key in _SHARED}
 _NEWS = _schema(list[_News])
 
 
-def read_report(path: Path) -> dict[str, Any]:
+#: The values of shared keys by the line of a file that has them.
+SharedLines = dict[bytes, Any]
+
+
+def read_report(path: Path, lines: Optional[SharedLines] = None) -> dict[str, Any]:
     """Return the content of a report file, with the news beside it that it does not have.
 
     A field that this patchcore does not know is left out.
+
+    Args:
+        path: of the file.
+        lines: of the files that were read before; a line that one of them has is not parsed again, and its value is the
+            same object. Do not change it.
 
     Raises:
         OSError: it cannot be opened or read.
@@ -178,13 +192,52 @@ def read_report(path: Path) -> dict[str, Any]:
         news = _read(news_of(path))
     except FileNotFoundError:
         news = b""
-    content = _parse(_read(path))  # after its news, which are removed when the report has them
+    data = _read(path)  # after its news, which are removed when the report has them
+    found = _read_lines(data, {} if lines is None else lines)
+    if found is None:
+        found = _read_whole(data)
+    add_news(found, _checked(list(_whole_lines(news)), _NEWS))
+    return found
+
+
+def _read_lines(data: bytes, known: SharedLines) -> Optional[dict[str, Any]]:
+    """Return the content of a file that has each key on a line of its own, as processes write it; ``None`` for others.
+
+    Equal lines are parsed once: between two ranks of a job a few short lines differ.
+    """
+    first, *body, end, rest = data.split(b"\n") if data.count(b"\n") > 2 else (b"", b"", b"")
+    if (first, end, rest) != (b"{", b"}", b""):
+        return None
+    own: list[bytes] = []
+    shared: dict[str, Any] = {}
+    try:
+        for line in body:
+            line = line.removesuffix(b",")
+            key = line[1:].partition(b'"')[0]
+            if key not in _SHARED_TYPES:
+                own.append(line)
+                continue
+            if line not in known:
+                value = _checked(next(iter(_parse(b"{%s}" % line).values())), _SHARED_TYPES[key])
+                for section in value if key == b"sections" else ():
+                    _refuse_odd(section["data"], _DEEPEST)
+                known[line] = value
+            shared[key.decode()] = known[line]
+        content = _parse(b"{%s}" % b",".join(own))
+        if len(shared) < len(_SHARED) or content.get("schema_version") != SCHEMA_VERSION:
+            return None
+        return {**_checked(content, _OWN), **shared}
+    except Malformed:  # the whole file is parsed for a message that says where
+        return None
+
+
+def _read_whole(data: bytes) -> dict[str, Any]:
+    content = _parse(data)
     if isinstance(content, dict) and content.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise Malformed(f"has schema_version {content['schema_version']!r}, this patchcore reads {SCHEMA_VERSION}")
     found: dict[str, Any] = _checked(content, _REPORT)
     for section in found["sections"]:
         _refuse_odd(section["data"], _DEEPEST)
-    add_news(found, _checked(list(_whole_lines(news)), _NEWS))
     return found
 
 

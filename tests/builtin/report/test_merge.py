@@ -10,7 +10,8 @@ from reports import LABEL, PRICE, Reports, new, patcher
 import patchcore as pc
 from patchcore import __version__
 from patchcore.builtin.report.merge import findings
-from patchcore.builtin.report.reading import read_reports
+from patchcore.builtin.report.reading import Process, read_reports
+from patchcore.builtin.report.report_file import read_report
 from patchcore.builtin.shared.finding import Finding
 from patchcore.report import SCHEMA_VERSION
 
@@ -161,3 +162,56 @@ def test_workers_are_killed_when_they_are_not_needed_any_more(reports: Reports) 
     reports.write(patcher(PRICE))
     reports.write(patcher(PRICE), role="worker", finished=False)
     assert found(reports) == []
+
+
+# --- many processes ------------------------------------------------------------------------------------------------
+
+
+def test_equal_lines_of_reports_are_parsed_once(reports: Reports) -> None:
+    for rank in range(3):
+        reports.write(patcher(PRICE), rank, role="rank")
+    for path in reports.files():  # as a process writes it, a key on each line
+        content = json.loads(path.read_text())
+        lines = ",\n".join(f'"{key}": {json.dumps(value)}' for key, value in content.items())
+        path.write_text(f"{{\n{lines}\n}}\n")
+    processes, _ = read_reports(reports.folder)
+    for key in ("patches", "manifest", "layers", "settings"):
+        assert len({id(process.content[key]) for process in processes}) == 1
+    assert [process.rank for process in processes] == [0, 1, 2]
+    whole = [read_report(path) for path in reports.files()]
+    for path, content in zip(reports.files(), whole):  # and as anybody else may write it
+        path.write_text(json.dumps(json.loads(path.read_text()), indent=1))
+        assert read_report(path) == content
+
+
+def test_a_fault_in_one_of_equal_lines_has_its_place(reports: Reports) -> None:
+    for rank in range(2):
+        path = reports.write(patcher(PRICE), rank, role="rank")
+        content = json.loads(path.read_text())
+        content["patches"][0]["status"] = "gone"
+        lines = ",\n".join(f'"{key}": {json.dumps(value)}' for key, value in content.items())
+        path.write_text(f"{{\n{lines}\n}}\n")
+    reports.write(patcher(PRICE), 2, role="rank")
+    _, unreadable = read_reports(reports.folder)
+    assert len(unreadable) == 2
+    assert all("at `$.patches[0].status`" in finding.message for finding in unreadable)
+
+
+def test_many_killed_processes_are_one_finding(reports: Reports) -> None:
+    content = read_report(reports.write(patcher(PRICE), 0, role="rank", finished=False))
+    ranks = [
+        Process({**content, "environment": {**content["environment"], "rank": rank, "ranks": 1000, "pid": rank + 1}})
+        for rank in range(1000)
+    ]
+    (finding,) = findings(ranks)
+    assert (finding.kind, finding.processes) == ("unfinished", "ranks 0\N{EN DASH}999 on 1 host")
+
+
+def test_a_difference_of_many_ranks_counts_them(reports: Reports) -> None:
+    content, other = (read_report(reports.write(patcher(*p), 0, role="rank")) for p in ([PRICE], [PRICE, LABEL]))
+    ranks = [
+        Process({**view, "environment": {**view["environment"], "rank": rank, "ranks": 40, "pid": rank + 1}})
+        for rank, view in enumerate([content] * 10 + [other] * 30)
+    ]
+    (finding,) = findings(ranks)
+    assert (finding.kind, finding.processes) == ("difference", "ranks 10\N{EN DASH}39 on 1 host")
