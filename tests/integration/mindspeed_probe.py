@@ -1,6 +1,8 @@
 """Run by test_mindspeed_real.py: applies and reverts MindSpeed's features, and prints the facts as JSON.
 
 The modules that the features will import are imported first, so that the places before and after can be compared.
+With ``everything`` after the name of the file, all features are called, whatever the arguments are: as the plan does,
+which goes on after features that exclude each other.
 """
 
 from __future__ import annotations
@@ -43,8 +45,35 @@ def made() -> set[str]:
     return {*vars(torch.ops), *vars(torch.classes)}
 
 
+def switch_on_everything() -> None:
+    """Let all features be needed, with a value for each option that they read."""
+    import argparse
+
+    arguments = importlib.import_module("mindspeed.args_utils")
+
+    class Everything(argparse.Namespace):
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            sizes = dict.fromkeys(("tensor", "pipeline", "context", "expert"), 2)
+            known = {f"{kind}_model_parallel_size": size for kind, size in sizes.items()}
+            known.update(
+                context_parallel_size=2, tokenizer_type="PretrainedFromHF", moe_token_dispatcher_type="alltoall"
+            )
+            return known.get(name, True)
+
+    given = {key: value for key, value in vars(arguments.get_mindspeed_args()).items() if value not in (None, False)}
+    arguments._MINDSPEED_ARGS = Everything(**given)
+    features = importlib.import_module("mindspeed.features_manager").MindSpeedFeaturesManager.FEATURES_LIST
+    for feature in features:
+        feature.is_need_apply = lambda args: True
+
+
 def main() -> None:
     modules = Path(sys.argv.pop(1))
+    everything = sys.argv[1:2] == ["everything"]
+    if everything:
+        sys.argv.pop(1)
     if modules.exists():
         for name in json.loads(modules.read_text()):
             with contextlib.suppress(Exception):
@@ -52,7 +81,15 @@ def main() -> None:
     importlib.import_module("torch_npu.contrib.transfer_to_npu")  # the adaptor imports it, and it patches torch
 
     before, names = places(), made()
-    importlib.import_module("mindspeed.megatron_adaptor")
+    found = {}
+    if everything:
+        from mindspeed_compat import planning
+
+        switch_on_everything()
+        plan = planning.make_plan()
+        found = {name: len(getattr(plan, name)) for name in ("needed", "rivals", "missing", "signatures", "failed")}
+    else:
+        importlib.import_module("mindspeed.megatron_adaptor")
     from mindspeed.patch_utils import MindSpeedPatchesManager as Manager
 
     targets = list(Manager.patches_info)
@@ -81,6 +118,7 @@ def main() -> None:
         "left": [place for place, value in before.items() if after.get(place, before) is not value],
         "made": sorted(made() - names),
         "remarks": mindspeed_compat.remarks(),
+        **found,
     }
     print("FACTS " + json.dumps(facts))
 

@@ -54,6 +54,13 @@ PARALLEL = """
 """
 #: Two ranks with pipeline parallelism, bfloat16 and the NPU's attention.
 PIPELINE = "--pipeline-model-parallel-size 2 --bf16 --use-flash-attn"
+#: Arguments as in a training on many NPUs: experts, tensor and pipeline parallelism, and the NPU's kernels.
+TYPICAL = """
+--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel --num-experts 4
+--moe-router-topk 2 --moe-token-dispatcher-type alltoall --moe-permute-fusion --use-flash-attn --use-fused-rmsnorm
+--normalization RMSNorm --use-fused-swiglu --swiglu --use-fused-rotary-pos-emb --position-embedding-type rope
+--use-distributed-optimizer --bf16 --reuse-fp32-param --recompute-activation-function
+"""
 MANAGERS = {"patchcore": ("--compat", "mindspeed"), "mindspeed": ("--disable", "*")}
 LOSS = re.compile(r"lm loss: (\S+) .* grad norm: (\S+)")
 
@@ -94,10 +101,10 @@ def started(folder: Path, env: Mapping[str, str], *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
-def facts(folder: Path, manager: str) -> dict[str, Any]:
+def facts(folder: Path, manager: str, *arguments: str) -> dict[str, Any]:
     """Return the facts of the second of two runs: it knows which modules to import before the features are applied."""
     for _ in range(2):
-        out = run(folder, manager, str(HERE / "mindspeed_probe.py"), "modules.json")
+        out = run(folder, manager, str(HERE / "mindspeed_probe.py"), "modules.json", *arguments)
     (line,) = [line for line in out.splitlines() if line.startswith("FACTS ")]
     found: dict[str, Any] = json.loads(line.removeprefix("FACTS "))
     return found
@@ -113,6 +120,21 @@ def test_each_target_of_the_default_arguments_has_its_feature_and_is_reverted(fo
     assert ours["left"] == ["megatron.core.utils:_te_version"]  # Megatron's own cache
     tails = {target.rpartition(".")[2] for target in ours["targets"]}
     assert tails.isdisjoint(ours["made"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "registrations", "targets"), [(TYPICAL, 0, 0), ("everything", 0, 0)], ids=["typical", "everything"]
+)
+def test_larger_sets_of_features_have_owners_and_are_reverted(
+    folder: Path, arguments: str, registrations: int, targets: int
+) -> None:
+    ours = facts(folder, "patchcore", *arguments.split())
+    assert (ours["registrations"], len(ours["targets"])) == (registrations, targets)
+    assert [target for target in ours["targets"] if target not in ours["owners"]] == []
+    assert {owner.split()[1] for owners in ours["owners"].values() for owner in owners} == {"applied"}
+    assert ours["left"] == ["megatron.core.utils:_te_version"]
+    if arguments == "everything":
+        assert {key: ours[key] for key in ("needed", "rivals", "missing", "signatures", "failed")} == {}
 
 
 def test_mindspeeds_own_manager_leaves_places_and_makes_names(folder: Path) -> None:
@@ -134,12 +156,19 @@ def test_losses_are_those_of_mindspeeds_own_manager(folder: Path, ranks: int, ar
 
 def test_the_plan_of_the_page_is_what_the_command_prints(folder: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    (command,) = re.findall(r"^patchcore (plan --emulate-npu .*)$", text, re.MULTILINE)
+    (command,) = re.findall(r"^patchcore (plan --emulate-npu .* --dist-train .*)$", text, re.MULTILINE)
     printed = started(folder, environment(), *shlex.split(command))
     quoted = [line for line in re.findall(r"^```\n([^\n`]+)\n```$", text, re.MULTILINE) if "Error" not in line]
     assert len(quoted) == 3
     for line in (each for each in quoted if not each.startswith("patchcore:")):
         assert line in printed
+    (explain, lines) = re.findall(
+        r"^patchcore (plan (?:.|\\\n)* --explain .*)\n```\n\n```\n([^`]*)```$", text, re.MULTILINE
+    )[0]
+    explained = started(folder, environment(), *shlex.split(explain))
+    for line in lines.splitlines():
+        begin, _, end = re.sub(r"\.\.\.|(MindSpeed|Megatron-LM)/", "*", line).partition("*")
+        assert [each for each in explained.splitlines() if each.startswith(begin.rstrip("(")) and each.endswith(end)]
     (summary,) = (each for each in quoted if each.startswith("patchcore:"))
     (folder / "adapt.py").write_text("import mindspeed.megatron_adaptor\n")
     assert summary.rpartition("; ")[2] in run(folder, "patchcore", "adapt.py")

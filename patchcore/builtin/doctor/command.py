@@ -16,6 +16,8 @@ from typing import Any
 from patchcore import __version__
 from patchcore.builtin.check import command as check
 from patchcore.builtin.doctor.probe import UNPATCHED
+from patchcore.builtin.imports.askers import askers
+from patchcore.builtin.imports.changes import DummyImport, StubImport
 from patchcore.builtin.run.session import Session
 from patchcore.builtin.shared.finding import Finding
 from patchcore.builtin.shared.rows import print_table
@@ -65,9 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Print the facts; return 1 if a fact needs attention."""
     patcher = shared.patcher_from(options)
+    plan = patcher.plan()
+    late = list(_late(plan))  # before check imports the targets
     facts = [
         *_interpreter(),
-        *_plugins(patcher, patcher.plan()),
+        *_plugins(patcher, plan),
         *_libraries(patcher),
         *_emulated_devices(patcher),
         *_settings(patcher),
@@ -75,6 +79,7 @@ def main(options: argparse.Namespace) -> int:
         *_sections(patcher),
     ]
     found = check.look(patcher, apply=options.apply)
+    found.findings.extend(late)
     workers = _workers(patcher) if options.workers else []
     found.findings.extend(Finding("worker", w["kind"], w["detail"]) for w in workers if w["result"] == UNPATCHED)
     stale = _stale_references(patcher) if options.apply else []
@@ -100,6 +105,22 @@ def main(options: argparse.Namespace) -> int:
             print_line()
         check.print_findings(found)
     return 1 if found.findings else 0
+
+
+def _late(plan: Plan) -> Iterator[Finding]:
+    """Yield a finding for each stub and dummy that comes too late: modules are imported already that asked for it."""
+    for entry in plan:
+        changes = entry.patch.changes if entry.verdict == APPLY else ()
+        names = [change.target.module for change in changes if isinstance(change, (DummyImport, StubImport))]
+        asked = {name: modules for name, modules in ((name, askers(name)) for name in names) if modules}
+        for name, modules in asked.items():
+            if not any(other.startswith(f"{name}.") for other in asked):  # the package of another one
+                yield Finding(
+                    "late",
+                    entry.patch.name,
+                    f"{', '.join(modules)}, imported before the patches are applied, asked for {name}: it was missing "
+                    "then. Import that later, or apply the patches earlier",
+                )
 
 
 def _in_short(facts: Sequence[Fact]) -> list[Fact]:

@@ -52,6 +52,21 @@ class TestDoctor:
         assert any(line.startswith("shop.price | shop.prices:price | list shop.deals:KEPT") for line in lines)
         assert "plugin | broken | load: ImportError: no cash register" in lines
 
+    @pytest.mark.parametrize(("imports", "code"), [("", 0), ("import n_uses\n", 1)])
+    def test_a_dummy_that_comes_too_late(self, cli: Cli, site: Path, imports: str, code: int) -> None:
+        (site / "n_uses.py").write_text("try:\n    import n_fast.core\nexcept ImportError:\n    pass\n")
+        (site / "n.py").write_text(
+            f"import patchcore as pc\n{imports}\n@pc.hookimpl\ndef register_patches():\n"
+            "    return [pc.Patch('n.dummy', [pc.DummyImport('n_fast.core')])]\n"
+        )
+        result = cli("doctor", "--plugin", "shop", "-p", "n", "--format", "json")
+        assert result.code == code
+        texts = [(finding["kind"], finding["subject"], finding["message"]) for finding in result.json["findings"]]
+        asked = (
+            "n_uses, imported before the patches are applied, asked for n_fast.core: it was missing then. Import that "
+        )
+        assert texts == ([("late", "n.dummy", f"{asked}later, or apply the patches earlier")] if code else [])
+
     def test_what_is_missing_or_a_default_takes_one_line(self, cli: Cli, site: Path) -> None:
         (site / "n.py").write_text(
             "import patchcore as pc\n\n@pc.hookimpl\ndef register_patches():\n"
