@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from patchcore.declare.changes import Skip, Wait
 from patchcore.declare.patch import Patch
@@ -80,7 +80,8 @@ class Phases:
         self._names: WeakKeyDictionary[Any, _Names] = WeakKeyDictionary()  # by the plugins of a Patcher
         self._waiting: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()  # by Patcher: patch, phase
         self._doors: dict[str, _Door] = {}
-        self._last: tuple[Optional[Plan], dict[str, tuple[str, str]]] = (None, {})
+        # Weak: a plan refers to its Patcher.
+        self._last: tuple[Optional[ref[Plan]], dict[str, tuple[str, str]]] = (None, {})
 
     def after_fork(self) -> None:
         """Make a new lock: a thread of the parent may have held the old one."""
@@ -185,8 +186,8 @@ class Phases:
         A patch on top of another one waits for that one's phase, too: patches stack in the order of the plan.
         """
         with self.lock:
-            if self._last[0] is not plan:
-                self._last = plan, _inherited(plan, known.lists)
+            if self._last[0] is None or self._last[0]() is not plan:
+                self._last = ref(plan), _inherited(plan, known.lists)
             return self._last[1].get(patch.name, ("", ""))
 
     def _door(self, phase: str) -> _Door:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import itertools
 import os
 import subprocess
 import sys
 import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -240,6 +242,16 @@ def test_a_patch_of_two_patchers_goes_on_for_both_and_leaves_with_the_last(shop:
     assert (shop.price(), status(second, "a")) == ("a(price)", ("applied", ""))
     second.revert()
     assert shop.price() == "price"
+
+
+def test_a_patcher_that_is_reverted_is_forgotten(shop: Any) -> None:
+    patcher = patcher_of(patch("a", "worker"))
+    patcher.plan()
+    with patcher:
+        alive = weakref.ref(patcher)
+    del patcher
+    gc.collect()
+    assert alive() is None
 
 
 def test_a_failure_in_a_phase_reverts_all_under_the_policy_to_raise(shop: Any) -> None:
