@@ -123,7 +123,9 @@ def test_each_target_of_the_default_arguments_has_its_feature_and_is_reverted(fo
 
 
 @pytest.mark.parametrize(
-    ("arguments", "registrations", "targets"), [(TYPICAL, 107, 105), ("everything", 315, 278)], ids=["typical", "everything"]
+    ("arguments", "registrations", "targets"),
+    [(TYPICAL, 107, 105), ("everything", 315, 278)],
+    ids=["typical", "everything"],
 )
 def test_larger_sets_of_features_have_owners_and_are_reverted(
     folder: Path, arguments: str, registrations: int, targets: int
