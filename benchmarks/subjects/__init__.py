@@ -26,6 +26,7 @@ SUBJECTS = {
     "child-process": "child_processes",
     "run-options": "run_options",
     "emulated-device": "emulated_device",
+    "fake-cann": "fake_cann",
     "counted-requests": "counted_requests",
     "graph": "graph_steps",
 }

@@ -97,13 +97,14 @@ def _measure(core: str, budget: Budget) -> dict[str, dict[str, tuple[float, ...]
         assert torch.ones(2).device.type == "npu"
     found = {}
     for what in WHATS:
-        timings = {device: _timing(what, device, budget) for device in ("npu", "cpu")}
+        timings = {device: timing(what, device, budget) for device in ("npu", "cpu")}
         samples = interleave(timings, budget.rounds(10 if what == MIDDLE else 40))
         found[what] = {device: taken.values for device, taken in samples.items()}
     return found
 
 
-def _timing(what: str, device: str, budget: Budget) -> Timing:
+def timing(what: str, device: str, budget: Budget) -> Timing:
+    """Return a timing of one of :data:`WHATS` on a device."""
     import torch
 
     torch.manual_seed(0)
@@ -112,11 +113,11 @@ def _timing(what: str, device: str, budget: Budget) -> Timing:
         return statement(OPERATIONS[what], names, seconds=1e-3 if budget.quick else 5e-3)
     if what == TINY:
         layers = (torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
-        return _training(torch.nn.Sequential(*layers), torch.randn(8, 16), device, steps=2 if budget.quick else 20)
-    return _training(_residual_network(), torch.randn(4, 3, 64, 64), device, steps=1)
+        return training(torch.nn.Sequential(*layers), torch.randn(8, 16), device, steps=2 if budget.quick else 20)
+    return training(_residual_network(), torch.randn(4, 3, 64, 64), device, steps=1)
 
 
-def _training(model: nn.Module, images: Tensor, device: str, *, steps: int) -> Timing:
+def training(model: nn.Module, images: Tensor, device: str, *, steps: int) -> Timing:
     """Return a timing of one step: forward, backward, SGD with momentum."""
     import torch
 

@@ -37,6 +37,9 @@ DIFFERENT_ON_REAL_TORCH_NPU = {
     "TestDeformableConvolution::test_half_precision_is_computed_in_float32": _NO_OFFSETS,
     "TestReport::test_says_once_for_each_shape_what_computed_it_and_why": _NO_OFFSETS,
     "TestOperatorsOfLaterBuilds::test_chamfer_distance": "the fake CANN has no CdistGrad",
+    "test_trains_with_the_losses_of_the_cpu[mmdet-2-deformable-detr_r50_16xb2-50e_coco]": (
+        "the masks of dropout are drawn in another order where a tensor is not contiguous"
+    ),
     "TestAddRelu::test_what_the_kernel_does_not_take_stays_with_torch[dtype1]": _FLOAT64,
     "TestMaxPool::test_another_dtype_stays_with_torch": _FLOAT64,
 }
