@@ -123,7 +123,7 @@ DOCS = REQUIREMENTS / "docs.txt"
 BROWSER = REQUIREMENTS / "browser.txt"
 LIBRARY_TESTS = REQUIREMENTS / "library-tests.txt"
 CANN = REQUIREMENTS / "cann.txt"
-RAY = REQUIREMENTS / "ray.txt"
+CLUSTERS = REQUIREMENTS / "clusters.txt"
 TORCH_NPU_TESTS = REQUIREMENTS / "torch-npu-tests.txt"
 
 
@@ -801,11 +801,12 @@ def cann_plugins(session: nox.Session) -> None:
 
 
 @nox.session(python=ONE_PYTHON)
-def ray(session: nox.Session) -> None:
-    """Run programs on clusters of the real Ray, which starts slowly: some minutes."""
-    install_requirements(session, TEST, TEST_TORCH, BUILD, RAY)
+def clusters(session: nox.Session) -> None:
+    """Run programs with the real Ray, accelerate and Open MPI; Ray starts slowly: some minutes."""
+    install_requirements(session, TEST, TEST_TORCH, BUILD, CLUSTERS)
     install_distributions(session, ROOT, Path("plugins", "patchcore_torch"), Path("plugins", "ray_patches"))
-    run_pytest(session, "tests/integration/test_ray_workers.py")
+    tests = ("test_launchers.py", "test_ray_workers.py", "test_restarts.py")
+    run_pytest(session, *(f"tests/integration/{name}" for name in tests))
 
 
 @nox.session(name="torch-npu-tests", python="3.11")
