@@ -28,15 +28,8 @@ MMCV_MAJORS = (1, 2)
 
 
 #: Tests that the real torch_npu on the fake CANN does not pass, with the reason; docs/fake-cann.md has them.
-_NO_OFFSETS = "the fake CANN has no DeformableOffsets, which torch_npu.npu_deformable_conv2d calls"
 _FLOAT64 = "the backward pass of batch norm in float64 gives gradients in float32"
 DIFFERENT_ON_REAL_TORCH_NPU = {
-    "TestMixedPrecision::test_layer_trains": _NO_OFFSETS,
-    "TestDeformableConvolution::test_other_shapes_train_as_on_the_cpu": _NO_OFFSETS,
-    "TestDeformableConvolution::test_offsets_larger_than_the_result_are_read_as_mmcv_reads_them[operator]": _NO_OFFSETS,
-    "TestDeformableConvolution::test_half_precision_is_computed_in_float32": _NO_OFFSETS,
-    "TestReport::test_says_once_for_each_shape_what_computed_it_and_why": _NO_OFFSETS,
-    "TestOperatorsOfLaterBuilds::test_chamfer_distance": "the fake CANN has no CdistGrad",
     "test_trains_with_the_losses_of_the_cpu[mmdet-2-deformable-detr_r50_16xb2-50e_coco]": (
         "the masks of dropout are drawn in another order where a tensor is not contiguous"
     ),

@@ -52,6 +52,28 @@ def lstm_cell(given: list[torch.Tensor]) -> list[torch.Tensor]:
     return list(torch.lstm_cell(x[0], (h[0], c[0]), *weights))
 
 
+def deformable(given: list[torch.Tensor]) -> torch.Tensor:
+    """Return a convolution of 3 x 3 whose taps are displaced and weighted, for two groups of channels."""
+    x, weight, offsets = given
+    if x.device.type != "cpu":
+        ones = [1, 1, 1, 1]
+        return torch_npu.npu_deformable_conv2d(
+            x, weight, offsets, None, kernel_size=[3, 3], stride=ones, padding=ones, dilation=ones, deformable_groups=2
+        )[0]
+    n, channels, h, w = x.shape
+    right, down, weights = offsets.view(n, 3, 2, 9, h, w).unbind(1)
+    rows, columns = torch.arange(h).view(h, 1), torch.arange(w).view(1, w)
+    result = torch.zeros(())
+    for group, tap in itertools.product(range(2), range(9)):
+        part = slice(group * channels // 2, (group + 1) * channels // 2)
+        row = rows - 1 + tap // 3 + down[:, group, tap]
+        column = columns - 1 + tap % 3 + right[:, group, tap]
+        grid = torch.stack([2 * column / (w - 1) - 1, 2 * row / (h - 1) - 1], -1)
+        samples = F.grid_sample(x[:, part], grid, align_corners=True) * weights[:, group, tap, None]
+        result = result + torch.einsum("nchw,oc->nohw", samples, weight[:, part, tap // 3, tap % 3])
+    return result
+
+
 def renormed(indices: Sequence[int]) -> Callable[[torch.Tensor], torch.Tensor]:
     """Return a function that shortens some rows of a table, as ``embedding`` does with ``max_norm``."""
     return lambda x: torch.embedding_renorm_(x.clone(), torch.tensor(indices, device=x.device), 1.0, 2.0)
@@ -364,6 +386,7 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
         old("npu_layer_norm_eval", lambda x, sizes, w, b: F.layer_norm(x, sizes, w, b)),
         [normal(3, 4), constant([4]), normal(4), normal(4)],
     ),
+    ("deformable", deformable, [lambda dtype: small((2, 4, 5, 6), (3, 4, 3, 3), (2, 54, 5, 6))(torch.float32)]),
     ("soft cross entropy", npu_soft_cross_entropy, [normal(4, 5), normal(4, 5)]),
     ("affine grid", lambda x: F.affine_grid(x, [2, 3, 4, 5], align_corners=True), [floats(2, 2, 3)]),
     ("ctc loss", ctc, [floats(6, 2, 5), lambda dtype: torch.randint(1, 5, (2, 3))]),

@@ -1,4 +1,7 @@
 // Layers and losses of the older interface.
+#include <cmath>
+#include <limits>
+
 #include "old.h"
 
 using namespace fake_cann;
@@ -102,6 +105,112 @@ void ctc_loss_gradient(const Old& c) {  // gradient, logarithms, targets, length
                                c.integer("zero_infinity") != 0));
 }
 
+// Samples of an image (n, h, w, c) at taps of a kernel that are displaced and weighted one by one: first all horizontal
+// displacements (n, rows, columns, groups of channels, taps), then the vertical ones, then the weights.
+struct Displaced {
+  at::Tensor x, offsets;
+  int64_t kernel_rows, kernel_columns, groups, taps;
+
+  // `sampled` has the size of the samples.
+  Displaced(const Old& c, size_t place, const at::Tensor& sampled)
+      : x(c.in(place).to(at::kFloat).contiguous()),
+        offsets(c.in(place + 1).to(at::kFloat).contiguous()),
+        kernel_rows(sampled.size(1) / offsets.size(1)),
+        kernel_columns(sampled.size(2) / offsets.size(2)),
+        groups(c.integer("deformable_groups", 1)),
+        taps(kernel_rows * kernel_columns),
+        strides_(c.list("strides")),
+        dilations_(c.list("dilations")),
+        pads_(c.list("pads")) {
+    TORCH_CHECK(c.integer("modulated", 1) != 0, "NotEmulated: samples without weights");
+    TORCH_CHECK(offsets.size(3) == 3 * groups * taps, "offsets that do not fit the kernel");
+  }
+
+  // Calls `visit(image, place of the displacement, place of the sample, row, column)` for each tap of each group.
+  template <typename Visit>
+  void each(Visit visit) const {
+    const int64_t n = offsets.size(0), rows = offsets.size(1), columns = offsets.size(2), c = x.size(3);
+    const float* given = offsets.data_ptr<float>();
+    for (int64_t b = 0; b < n; ++b)
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t j = 0; j < columns; ++j)
+          for (int64_t g = 0; g < groups; ++g)
+            for (int64_t tap = 0; tap < taps; ++tap) {
+              const int64_t first = ((b * rows + i) * columns + j) * 3 * groups * taps + g * taps + tap;
+              const int64_t down = tap / kernel_columns, right = tap % kernel_columns;
+              const int64_t sample =
+                  (((b * rows + i) * kernel_rows + down) * columns * kernel_columns + j * kernel_columns + right) * c;
+              visit(b, first, sample + g * (c / groups),
+                    float(i * strides_[1] - pads_[0] + down * dilations_[1]) + given[first + groups * taps],
+                    float(j * strides_[2] - pads_[2] + right * dilations_[2]) + given[first], g * (c / groups));
+            }
+  }
+
+ private:
+  const std::vector<int64_t>&strides_, &dilations_, &pads_;
+};
+
+// Calls `visit(place of the pixel, weight, its slope down, its slope right)` for the pixels around a point.
+template <typename Visit>
+void each_neighbour(const at::Tensor& x, int64_t image, float row, float column, Visit visit) {
+  const int64_t h = x.size(1), w = x.size(2);
+  if (!(row > -1 && column > -1 && row < float(h) && column < float(w))) return;
+  const float top = std::floor(row), left = std::floor(column);
+  for (int down : {0, 1})
+    for (int right : {0, 1}) {
+      const int64_t i = int64_t(top) + down, j = int64_t(left) + right;
+      if (i < 0 || j < 0 || i >= h || j >= w) continue;
+      const float a = down ? row - top : 1 - (row - top), b = right ? column - left : 1 - (column - left);
+      visit(((image * h + i) * w + j) * x.size(3), a * b, (down ? b : -b), (right ? a : -a));
+    }
+}
+
+void displaced_samples(const Old& c) {  // x, offsets -> samples
+  auto result = at::zeros(c.out().sizes(), at::kFloat);
+  const Displaced d(c, 0, result);
+  const int64_t channels = d.x.size(3) / d.groups, weights = 2 * d.groups * d.taps;
+  const float *x = d.x.data_ptr<float>(), *given = d.offsets.data_ptr<float>();
+  float* to = result.data_ptr<float>();
+  d.each([&](int64_t image, int64_t first, int64_t sample, float row, float column, int64_t channel) {
+    each_neighbour(d.x, image, row, column, [&](int64_t pixel, float weight, float, float) {
+      for (int64_t k = 0; k < channels; ++k)
+        to[sample + k] += weight * given[first + weights] * x[pixel + channel + k];
+    });
+  });
+  c.put(result);
+}
+
+void displaced_gradients(const Old& c) {  // gradient of the samples, x, offsets -> those of x and of the offsets
+  const auto gradient = c.in(0).to(at::kFloat).contiguous();
+  const Displaced d(c, 1, gradient);
+  auto of_x = at::zeros_like(d.x), of_offsets = at::zeros_like(d.offsets);
+  const int64_t channels = d.x.size(3) / d.groups, vertical = d.groups * d.taps, weights = 2 * vertical;
+  const float *x = d.x.data_ptr<float>(), *given = d.offsets.data_ptr<float>(), *dy = gradient.data_ptr<float>();
+  float *dx = of_x.data_ptr<float>(), *to = of_offsets.data_ptr<float>();
+  d.each([&](int64_t image, int64_t first, int64_t sample, float row, float column, int64_t channel) {
+    each_neighbour(d.x, image, row, column, [&](int64_t pixel, float weight, float down, float right) {
+      float product = 0;
+      for (int64_t k = 0; k < channels; ++k) {
+        product += dy[sample + k] * x[pixel + channel + k];
+        dx[pixel + channel + k] += dy[sample + k] * weight * given[first + weights];
+      }
+      to[first] += product * right * given[first + weights];
+      to[first + vertical] += product * down * given[first + weights];
+      to[first + weights] += product * weight;
+    });
+  });
+  c.put(of_x, 0);
+  c.put(of_offsets, 1);
+}
+
+// The gradient of distances, the points of both sides and the distances, all expanded to (..., p, r, m).
+void distance_gradient(const Old& c) {
+  const double p = c.real("p", 2.0);
+  auto first = [](const at::Tensor& x, int64_t dim) { return x.select(dim, 0).contiguous(); };
+  c.put(at::_cdist_backward(first(c.in(0), -1), first(c.in(1), -2), first(c.in(2), -3),
+                            p < 0 ? std::numeric_limits<double>::infinity() : p, first(c.in(3), -1)));
+}
+
 }  // namespace
 
 OldFunctions fake_cann::old_network_functions() {
@@ -126,5 +235,8 @@ OldFunctions fake_cann::old_network_functions() {
        [](const Old& c) { c.put(at::affine_grid_generator(c.in(0), c.ints(1), c.integer("align_corners") != 0)); }},
       {"CTCLossV2", ctc_loss},
       {"CTCLossV2Grad", ctc_loss_gradient},
+      {"DeformableOffsets", displaced_samples},
+      {"DeformableOffsetsGrad", displaced_gradients},
+      {"CdistGrad", distance_gradient},
   };
 }
