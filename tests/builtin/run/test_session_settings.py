@@ -29,6 +29,7 @@ SETTINGS = st.builds(
     count=st.booleans(),
     origins=st.dictionaries(TEXTS, TEXTS, max_size=2),
     given=st.just(()),
+    library_versions=st.dictionaries(TEXTS, TEXTS, max_size=2),
 )
 
 
