@@ -108,3 +108,23 @@ def test_the_list_of_operators(on_cann: Any) -> None:
     assert "aclnnAdd  computed  add.out" in lines
     assert "aclnnFlashAttentionScoreV4  refused" in lines
     assert lines[-1].startswith("torch_npu 2.13.0 calls 904 operators: ")
+
+
+def test_expandable_segments(on_cann: Any) -> None:
+    """torch_npu reserves more addresses than there is memory, and maps parts of them."""
+    program = """
+        import torch
+
+        kept = [torch.ones(1 << 20, device="npu") for _ in range(40)]
+        assert sum(float(each.sum()) for each in kept) == 40 * (1 << 20)
+        del kept
+        torch.npu.empty_cache()
+        assert torch.npu.memory_reserved() == 0
+        try:
+            torch.ones(1 << 30, device="npu")
+        except torch.OutOfMemoryError:
+            print(float(torch.ones(5, device="npu").sum()))
+        """
+    options = ("--memory-mib", "1024")
+    done = on_cann(program, options=options, PYTORCH_NPU_ALLOC_CONF="expandable_segments:True")
+    assert done.stdout == "5.0\n"

@@ -33,6 +33,7 @@ class TestPlugin:
             "torch.compile": ["compile"],
             "torch.tensor_index": ["TensorIndex", "index", "tensor_index"],
             "torch.batch_matmul": ["BatchMatmul", "batch_matmul"],
+            "torch.npu_conjugated_copies": [],
             "torch.npu_fused_adamw_step": ["NpuFusedAdamwStep", "npu_fused_adamw_step"],
             "torch_scatter.scatter": ["TorchScatter", "scatter", "torch_scatter"],
         }

@@ -39,6 +39,30 @@ def projections(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     return pc.Case(call, [matrix, column])
 
 
+def conjugated_writes(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
+    """Draw complex numbers, as pairs, and write through conjugated views of them."""
+    import torch
+
+    count = size.draw(rng, small=(1, 20), typical=(2000, 20000))
+    first, second = (_normal(rng, (count, 2)) for _ in range(2))
+
+    writes: tuple[Callable[[Any, Any], Any], ...] = (
+        lambda x, y: x.conj().copy_(y),
+        lambda x, y: x.conj().mul_(y),
+        lambda x, y: torch.add(x, y, out=x.conj()),
+    )
+
+    def call(first: Any, second: Any) -> Any:
+        results = []
+        for write in writes:
+            x = torch.view_as_complex(first.clone())
+            write(x, torch.view_as_complex(second))
+            results.append(torch.view_as_real(x))
+        return results
+
+    return pc.Case(call, [first, second])
+
+
 def fused_steps(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw parameters and gradients for some steps; the reference is ``torch.optim.AdamW``."""
     shapes = [

@@ -10,6 +10,7 @@ import patchcore as pc
 from torch_npu_patches import (
     batch_matmul,
     collections_compat,
+    conjugated_copies,
     error_messages,
     fused_adamw,
     internal_format,
@@ -34,6 +35,7 @@ PATCHES = (
     wrapping.COMPILE,
     tensor_index.TENSOR_INDEX,
     batch_matmul.BATCH_MATMUL,
+    conjugated_copies.CONJUGATED_COPIES,
     fused_adamw.FUSED_ADAMW_STEP,
     torch_scatter.TORCH_SCATTER,
     *transfer_to_npu.TRANSFER_TO_NPU,

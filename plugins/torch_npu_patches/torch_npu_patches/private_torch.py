@@ -13,6 +13,7 @@ NAMES = {
     "DispatchKey": "torch._C:DispatchKey",
     "DispatchKeySet": "torch._C:DispatchKeySet",
     "Generator": "torch._C:Generator",
+    "dispatch_keyset_full_after": "torch._C:_dispatch_keyset_full_after",
     "dispatch_has_kernel_for_dispatch_key": "torch._C:_dispatch_has_kernel_for_dispatch_key",
     "get_privateuse1_backend_name": "torch._C:_get_privateuse1_backend_name",
     "VariableTracker": "torch._dynamo.variables.base:VariableTracker",
@@ -22,6 +23,7 @@ NAMES = {
     "is_dynamo_compiling": "torch.compiler:is_dynamo_compiling",
     "make_source_context": "torch._sources:make_source_context",
     "builtins": "torch.jit._builtins",
+    "scoped_library": "torch.library:_scoped_library",
     "TorchDispatchMode": "torch.utils._python_dispatch:TorchDispatchMode",
     "device": "torch.utils._device",
 }

@@ -99,6 +99,16 @@ def updated_places(x: torch.Tensor, places: torch.Tensor, contents: torch.Tensor
     return x
 
 
+def view_copied(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return x with every second column, from the second on, written from another view."""
+    x = x.detach().clone()
+    if x.device.type == "cpu":
+        x[:, 1::2].copy_(y.t())
+    else:
+        torch_npu.npu_view_copy(x[:, 1::2], y.t(), False)
+    return x
+
+
 def hot(x: torch.Tensor, classes: int, depth: int) -> torch.Tensor:
     """Return rows of ones and zeros; numbers from ``depth`` on have only zeros."""
     return (x[..., None] == torch.arange(depth)).float()
@@ -151,7 +161,10 @@ def dropped_with_bits(x: torch.Tensor) -> torch.Tensor:
     if x.device.type == "cpu":
         return torch.tensor([True, True, True, False])
     ones = torch.ones(9000, device=x.device)
-    masks = [torch_npu._npu_dropout_gen_mask(ones, [9000], 1 / 3, seed, 0, parallel=False) for seed in (1, 1, 2)]
+    masks = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        masks.append(torch_npu.npu_dropout_gen_mask([9000], 1 / 3, dtype=torch.float32, device=x.device))
     out = torch_npu.npu_dropout_do_mask(ones, masks[0], 1 / 3)[0].cpu()
     share = float((out == 0).float().mean())
     values = sorted({round(value, 3) for value in out.tolist()})
@@ -365,6 +378,7 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("npu indexing", old("npu_indexing", steps), [normal(6, 5), *map(constant, ([1, 0], [5, 5], [2, 2]))]),
     ("scatter update", old("scatter_update", updated), [normal(2, 6, 3), numbers(4, 2), normal(2, 2, 3), constant(1)]),
     ("scatter nd", old("npu_scatter_nd_update", updated_places), [normal(6, 3), numbers(6, 1, 1), normal(1, 3)]),
+    ("view copy", view_copied, [floats(5, 6), floats(3, 5)]),
     ("npu one hot", old("npu_one_hot", hot), [numbers(6, 3, 4), constant(-1), constant(5)]),
     *(
         (f"npu {kind} {len(sizes[0]) - 2}d", convolution(kind != "conv"), [small(*sizes), constant(given)])

@@ -98,15 +98,15 @@ OldFunctions common_functions() {
       {"SwishGrad",  // dy, x, y
        [](const Old& c) {
          const double scale = c.real("scale", 1.0);
-         const auto gate = at::sigmoid(c.in(1) * scale);
-         c.put(c.in(0) * (gate + c.in(1) * scale * gate * (1 - gate)));
+         const auto x = c.in(1).to(at::kFloat) * scale, gate = at::sigmoid(x);
+         c.put(c.in(0) * (gate + x * gate * (1 - gate)));
        }},
       {"Swish", [](const Old& c) { c.put(c.in(0) * at::sigmoid(c.in(0) * c.real("scale", 1.0))); }},
       {"FastGelu", [](const Old& c) { c.put(c.in(0) * at::sigmoid(c.in(0) * 1.702)); }},
       {"FastGeluGrad",  // dy, x
        [](const Old& c) {
-         const auto gate = at::sigmoid(c.in(1) * 1.702);
-         c.put(c.in(0) * (gate + c.in(1) * 1.702 * gate * (1 - gate)));
+         const auto x = c.in(1).to(at::kFloat) * 1.702, gate = at::sigmoid(x);
+         c.put(c.in(0) * (gate + x * gate * (1 - gate)));
        }},
       {"LeakyRelu", [](const Old& c) { c.put(at::leaky_relu(c.in(0), c.real("negative_slope", 0.01))); }},
       {"SoftplusV2",

@@ -1,6 +1,8 @@
 // Memory of devices and of the host: both are memory of this process; what a device has is counted and limited.
 #include "memory.h"
 
+#include <sys/mman.h>
+
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -26,16 +28,25 @@ struct Block {
 std::mutex mutex;
 std::unordered_map<void*, Block> blocks;
 std::map<int, size_t> used;
+std::unordered_map<void*, size_t> reserved, mapped;
+
+int unknown(const char* memory) {
+  fake_cann_set_message(memory);
+  return fake_cann::kInvalidArgument;
+}
+
+bool has_room(int device, size_t bytes) {
+  if (used[device] + bytes <= fake_cann::memory_of_a_device()) return true;
+  std::string text = "out of memory: device " + std::to_string(device) + " has " +
+                     std::to_string(fake_cann::memory_of_a_device() >> 20) + " MiB (FAKE_CANN_MEMORY_MIB)";
+  fake_cann_set_message(text.c_str());
+  return false;
+}
 
 int allocate(void** address, size_t size, int device) {
   size_t bytes = (size + kReserve + kAlignment - 1) / kAlignment * kAlignment;
   std::lock_guard<std::mutex> lock(mutex);
-  if (device != kHost && used[device] + bytes > fake_cann::memory_of_a_device()) {
-    std::string text = "out of memory: device " + std::to_string(device) + " has " +
-                       std::to_string(fake_cann::memory_of_a_device() >> 20) + " MiB (FAKE_CANN_MEMORY_MIB)";
-    fake_cann_set_message(text.c_str());
-    return fake_cann::kOutOfMemory;
-  }
+  if (device != kHost && !has_room(device, bytes)) return fake_cann::kOutOfMemory;
   if (posix_memalign(address, kAlignment, bytes) != 0) return fake_cann::kOutOfMemory;
   if (device != kHost) used[device] += bytes;
   blocks[*address] = {bytes, device};
@@ -45,10 +56,7 @@ int allocate(void** address, size_t size, int device) {
 int release(void* address) {
   std::lock_guard<std::mutex> lock(mutex);
   auto found = blocks.find(address);
-  if (found == blocks.end()) {
-    fake_cann_set_message("released memory that was not allocated");
-    return fake_cann::kInvalidArgument;
-  }
+  if (found == blocks.end()) return unknown("released memory that was not allocated");
   if (found->second.device != kHost) used[found->second.device] -= found->second.bytes;
   blocks.erase(found);
   std::free(address);
@@ -105,21 +113,56 @@ EXPORTED int aclrtMemsetAsync(void* to, size_t, int32_t value, size_t count, voi
   return kOk;
 }
 
-// Virtual memory (PYTORCH_NPU_ALLOC_CONF=expandable_segments:True): a reservation is memory, to map it costs nothing.
+// Virtual memory (PYTORCH_NPU_ALLOC_CONF=expandable_segments:True): torch_npu reserves more addresses than there is memory,
+// and maps parts of it. A handle is only a size, which is counted; the memory comes from the mapping.
 EXPORTED int aclrtReserveMemAddress(void** address, size_t size, size_t, void*, uint64_t) {
-  return allocate(address, size, kHost);
+  void* made = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (made == MAP_FAILED) {
+    fake_cann_set_message("there are no addresses left to reserve");
+    return fake_cann::kOutOfMemory;
+  }
+  std::lock_guard<std::mutex> lock(mutex);
+  reserved[made] = size;
+  *address = made;
+  return kOk;
 }
-EXPORTED int aclrtReleaseMemAddress(void* address) { return release(address); }
-EXPORTED int aclrtMallocPhysical(void** handle, size_t, const void*, uint64_t) {
-  *handle = std::malloc(1);
+EXPORTED int aclrtReleaseMemAddress(void* address) {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto found = reserved.find(address);
+  if (found == reserved.end()) return unknown("addresses that were not reserved");
+  munmap(address, found->second);
+  reserved.erase(found);
+  return kOk;
+}
+EXPORTED int aclrtMallocPhysical(void** handle, size_t size, const void*, uint64_t) {
+  std::lock_guard<std::mutex> lock(mutex);
+  const int device = fake_cann::current_device();
+  if (!has_room(device, size)) return fake_cann::kOutOfMemory;
+  used[device] += size;
+  *handle = new Block{size, device};
   return kOk;
 }
 EXPORTED int aclrtFreePhysical(void* handle) {
-  std::free(handle);
+  std::lock_guard<std::mutex> lock(mutex);
+  auto* block = static_cast<Block*>(handle);
+  used[block->device] -= block->bytes;
+  delete block;
   return kOk;
 }
-EXPORTED int aclrtMapMem(void*, size_t, size_t, void*, uint64_t) { return kOk; }
-EXPORTED int aclrtUnmapMem(void*) { return kOk; }
+EXPORTED int aclrtMapMem(void* address, size_t size, size_t, void*, uint64_t) {
+  if (mprotect(address, size, PROT_READ | PROT_WRITE) != 0) return unknown("addresses that were not reserved");
+  std::lock_guard<std::mutex> lock(mutex);
+  mapped[address] = size;
+  return kOk;
+}
+EXPORTED int aclrtUnmapMem(void* address) {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto found = mapped.find(address);
+  if (found == mapped.end()) return unknown("addresses that are not mapped");
+  mmap(address, found->second, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  mapped.erase(found);
+  return kOk;
+}
 
 EXPORTED int aclrtMemExportToShareableHandle(void*, int, uint64_t, uint64_t*) {
   return fake_cann::refuse("memory that processes share (aclrtMemExportToShareableHandle)");

@@ -20,9 +20,10 @@ int execute(const char* type, int input_count, Description* const* inputs, Buffe
             Description* const* outputs, Buffer* const* output_data, const void* attribute) {
   // torch_npu loads the library with its first call of the newer interface, which may not have come yet.
   if (!carry_out) dlopen("libopapi.so", RTLD_NOW | RTLD_GLOBAL);
+  static const Attributes none;  // torch_npu passes no object for an operator without attributes
   OldCall call{type, {inputs, inputs + input_count}, {outputs, outputs + output_count},
                {input_data, input_data + input_count}, {output_data, output_data + output_count},
-               static_cast<const Attributes*>(attribute)};
+               attribute ? static_cast<const Attributes*>(attribute) : &none};
   const OldFunction function = carry_out;
   try {
     if (function && function(call)) return kOk;
