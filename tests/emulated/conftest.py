@@ -37,6 +37,7 @@ ON_REAL_TORCH_NPU = {
     "test_compile",
     "test_copies",
     "test_indexing",
+    "test_layers",
     "test_models",
     "test_optimizers",
     "test_tensors",
