@@ -18,20 +18,25 @@ std::array<bool, 3> mask(const Call& c, int place) {
 std::optional<at::Tensor> maybe(const at::Tensor& x) { return x.defined() ? std::make_optional(x) : std::nullopt; }
 
 // The CPU has no fast convolution of half precision: in float it takes a tenth of the time, as an NPU adds in float.
-at::Tensor for_convolution(const at::Tensor& x) {
-  return x.defined() && x.scalar_type() == at::kHalf ? x.to(at::kFloat) : x;
+// It adds up transposed ones in half precision, and is followed in that.
+at::Tensor for_convolution(const at::Tensor& x, bool is_transposed) {
+  return x.defined() && x.scalar_type() == at::kHalf && !is_transposed ? x.to(at::kFloat) : x;
 }
 
 void convolution(const Call& c) {
   // x, weight, bias, strides, padding, dilation, transposed, output padding, groups -> y
-  auto x = for_convolution(c.tensor(0)), weight = for_convolution(c.tensor(1)), bias = for_convolution(c.tensor(2));
-  c.put(9, at::convolution(x, weight, maybe(bias), c.ints(3), c.ints(4), c.ints(5), c.boolean(6), c.ints(7), c.integer(8)));
+  const bool is_transposed = c.boolean(6);
+  auto x = for_convolution(c.tensor(0), is_transposed), weight = for_convolution(c.tensor(1), is_transposed),
+       bias = for_convolution(c.tensor(2), is_transposed);
+  c.put(9, at::convolution(x, weight, maybe(bias), c.ints(3), c.ints(4), c.ints(5), is_transposed, c.ints(7), c.integer(8)));
 }
 
 void convolution_backward(const Call& c) {
   // gradient, x, weight, sizes of the bias, strides, padding, dilation, transposed, output padding, groups, mask
   // -> gradients of x, weight, bias
-  auto g = for_convolution(c.tensor(0)), x = for_convolution(c.tensor(1)), weight = for_convolution(c.tensor(2));
+  const bool is_transposed = c.boolean(7);
+  auto g = for_convolution(c.tensor(0), is_transposed), x = for_convolution(c.tensor(1), is_transposed),
+       weight = for_convolution(c.tensor(2), is_transposed);
   auto sizes = c.given(3) ? at::OptionalIntArrayRef(c.ints(3)) : c10::nullopt;
   auto [gx, gw, gb] = at::convolution_backward(g, x, weight, sizes, c.ints(4), c.ints(5), c.ints(6), c.boolean(7),
                                                c.ints(8), c.integer(9), mask(c, 10));
