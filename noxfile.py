@@ -797,7 +797,10 @@ def cann_plugins(session: nox.Session) -> None:
     folders = ["tests/emulated", "tests/fake_cann/test_adapter_names.py"]
     folders += ["tests/openmmlab"] * has_operators(environment)
     for folder in folders:
-        session.run(*run, folder, *session.posargs, env={**WITH_BYTECODE, **environment.of_tests()})
+        env = {**WITH_BYTECODE, **environment.of_tests()}
+        # What was chosen may be in one of the folders only.
+        success = [0, each_module.NO_TESTS] if session.posargs else [0]
+        session.run(*run, folder, *session.posargs, env=env, success_codes=success)
 
 
 @nox.session(python=ONE_PYTHON)
