@@ -2,7 +2,7 @@
 
 A cluster that ``ray.init`` starts inherits the environment of the program. A cluster that was there has the environment
 of whoever started it. ``env_vars`` of a runtime environment are set before the interpreter of a worker starts, so that
-it learns of the run as any child does. What the program itself has set wins.
+it knows the run as any child does. Values that the program itself has set win.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def merged(own: Optional[Mapping[str, Any]], *, with_hook: bool) -> dict[str, An
     found = dict(own or {})
     variables = dict(found.get("env_vars") or {})
     job = _job()
-    if _SESSION not in {*variables, *(job.get("env_vars") or {})}:  # Ray refuses what the job has, too
+    if _SESSION not in {*variables, *(job.get("env_vars") or {})}:  # Ray refuses a variable that the job sets, too
         variables[_SESSION] = os.environ[_SESSION]
     if variables:
         found["env_vars"] = variables
