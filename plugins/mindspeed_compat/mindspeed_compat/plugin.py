@@ -61,8 +61,8 @@ def register_run_options(parser: argparse.ArgumentParser, command: str) -> None:
 
 @hookimpl(optionalhook=True)
 def configure_run(options: argparse.Namespace) -> None:
-    """Keep the options for the plan."""
-    plan_options.update(against=options.against, explain=options.explain)
+    """Keep the options for the plan; ``patchcore verify`` has none of them."""
+    plan_options.update({name: getattr(options, name, None) for name in ("against", "explain")})
 
 
 @hookimpl(optionalhook=True)

@@ -21,6 +21,7 @@ from patchcore.cli.options import Parser
 from patchcore.patcher import Patcher
 from patchcore.planning.provenance import PATCHES, SUPPORT
 from patchcore.plugins import Plugins, installed_plugins
+from patchcore.settings import Settings
 
 KNOWN = known_distributions()
 INSTALLED = {provenance.distribution for group in (PATCHES, SUPPORT) for provenance, _ in installed_plugins(group)}
@@ -58,6 +59,18 @@ def test_options_of_run_and_verify(distribution: Distribution) -> None:
         given = {"parser": parser, "command": "run"}
         register(**{name: given[name] for name in inspect.signature(register).parameters})
     assert sorted(parser._option_string_actions) == sorted(distribution.options)
+
+
+@pytest.mark.parametrize("command", ["run", "verify"])
+def test_each_command_has_the_options_that_its_plugins_read(distribution: Distribution, command: str) -> None:
+    parser = Parser(add_help=False)
+    for register in implementations(distribution, "register_run_options"):
+        given = {"parser": parser, "command": command}
+        register(**{name: given[name] for name in inspect.signature(register).parameters})
+    options = parser.parse_args([])
+    for configure in implementations(distribution, "configure_run"):
+        given = {"options": options, "settings": Settings()}
+        configure(**{name: given[name] for name in inspect.signature(configure).parameters})
 
 
 def test_supported_versions_are_those_of_the_patches(distribution: Distribution) -> None:
