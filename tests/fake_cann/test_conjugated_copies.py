@@ -8,6 +8,7 @@ PROGRAM = """
     import warnings
     import torch, torch_npu
     import patchcore as pc
+    from patchcore.builtin.verify.verify import verify
     from torch_npu_patches.conjugated_copies import CONJUGATED_COPIES, KernelSlot
 
     warnings.simplefilter("error")
@@ -54,6 +55,8 @@ PROGRAM = """
         assert all(map(torch.equal, of_both("cpu"), of_both("npu")))
         assert KernelSlot.registered.is_needed(None)
     assert differing() == before
+    (result,) = verify([CONJUGATED_COPIES], device="npu", rounds=2)
+    assert result.status == "agrees", result.message
     print("ok")
     """
 

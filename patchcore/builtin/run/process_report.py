@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import itertools
 import os
 import sys
 import threading
@@ -337,7 +336,8 @@ def _other_plans(patcher: Patcher) -> list[Plan]:
 
 def _place_in(plans: Sequence[Plan]) -> Callable[[PlannedPatch], int]:
     """Return a function that returns the place of an entry in all ``plans``, one after the other."""
-    places = {id(entry): place for place, entry in enumerate(itertools.chain.from_iterable(plans))}
+    entries = [entry for plan in plans for entry in plan]
+    places = {id(entry): place for place, entry in enumerate(entries)}
     return lambda entry: places[id(entry)]
 
 

@@ -8,6 +8,7 @@ each other until the stack ends.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, Optional
 
@@ -124,6 +125,10 @@ class RegisterKernel(SlotChange):
     @property
     def source(self) -> Any:
         return Kernel.copy
+
+    @property
+    def runs(self) -> Sequence[Any]:
+        return (Kernel.copy,)
 
     def find_slot(self, target: pc.Target, module: Any) -> Slot:
         import torch
