@@ -249,13 +249,11 @@ class Rewriter:
         stamp = stamp_of(path)
         result = None if alone or self._results is None else self._results.get(path)
         code, data = _read(name, loader)
-        edited = None if result is None else result.edited(code)
-        if result is not None and edited is not None:
-            concerned = [self._keeping[number] for number in result.rules]
-            if self._concerned(name, path) != concerned:  # another change edits the module, too
-                edited = None
-        else:
-            concerned = self._concerned(name, path)
+        concerned, edited = self._concerned(name, path), None
+        # Another change may edit the module, too: then the result is not used.
+        if result is not None and [self._keeping[number] for number in result.rules] == concerned:
+            edited = result.edited(code)
+        if edited is None:
             rules = _with_words(concerned)
             if rules and not (may_mention(data, rules) and mentions(code, rules)):
                 self._keep(path, stamp, concerned, None)
