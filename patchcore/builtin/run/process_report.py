@@ -18,7 +18,6 @@ from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import TIMELINE
 from patchcore.builtin.run.verbosity import QUIET
 from patchcore.builtin.shared.files import append_text, write_whole
-from patchcore.builtin.shared.machines import machine, process_identity
 from patchcore.engine.engine import ENGINE
 from patchcore.patcher import PATCHERS, Patcher
 from patchcore.planning.plan import Plan, PlannedPatch
@@ -176,6 +175,7 @@ class ProcessReport:
 
     def _to_json(self, finished: bool) -> str:
         from patchcore.builtin.explain.layers import describe_layers
+        from patchcore.builtin.shared.machines import machine, process_identity
         from patchcore.stdlib import json
 
         encode = json.JSONEncoder(default=vars).encode  # with an indent, it would be the one in Python
@@ -198,7 +198,7 @@ class ProcessReport:
             "written": time.time(),
             "digest": digest,
             "job": self._job,
-            "identity": self._identity,
+            "identity": process_identity(),
             "machine": machine(),
             "arguments": self._session.arguments,
             "settings": _describe(self._patcher.settings),
@@ -215,7 +215,6 @@ class ProcessReport:
 
     def _rename(self) -> None:
         # process ids come again: after exec, in containers, on other hosts
-        self._identity = process_identity()
         self._name = f"report-{process_rank()}-{os.getpid()}-{os.urandom(3).hex()}.json"
 
     def _forked(self) -> None:
