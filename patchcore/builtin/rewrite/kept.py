@@ -2,8 +2,8 @@
 
 To search the modules of a large library for the words of rules takes some percent of the time of their import; to parse
 and compile functions takes longer. Rules that name all that they depend on (``depends_on`` of :class:`patchcore.Rules`)
-need that once. Their results are valid as long as Python, the source (by its size and the time of its last change) and
-the files of these packages stay the same.
+do this work once. Their results are valid as long as Python, the source (by its size and the time of its last change)
+and the files of these packages stay the same.
 
 There is one file for each combination of rules, in ``patchcore/rewrite`` of the user's cache. It contains code that
 later processes run, so a folder that other users can enter is not used. A file that is damaged, or of another version
