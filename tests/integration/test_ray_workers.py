@@ -160,6 +160,29 @@ for name, start in (("task", task.options(max_retries=0)), ("actor", Actor)):
         assert said(cluster.run(self.PROGRAM, "--strict")) == {"task": "patched", "actor": "patched"}
 
 
+class TestStrictWithoutRayPatches:
+    """A plugin for Ray is not installed: a worker does not die all the same, and its failure is in the task."""
+
+    PROGRAM = f"""
+import shutil
+shutil.rmtree("gone", ignore_errors=True)
+ray.init("local", num_cpus=1, object_store_memory={OBJECT_STORE}, include_dashboard=False)
+try:
+    say("task", ray.get(task.options(max_retries=0).remote(), timeout=60))
+except Exception as error:
+    say("task", str(error))
+"""
+
+    @pytest.mark.parametrize(("name", "reason"), [("wrong", "colorsys has no no_such"), ("gone_patches", "No module")])
+    def test_the_reason_is_in_the_task(self, tmp_path: Path, name: str, reason: str) -> None:
+        place = workplace(tmp_path)
+        gone = tmp_path / "gone"
+        place.write({"program.py": COMMON + self.PROGRAM, "wrong.py": DEALS_WRONG, "gone/gone_patches.py": GONE})
+        path = f"{gone}:{place.environment['PYTHONPATH']}"
+        job = place.run(*RUN, "-p", name, "--strict", "program.py", PATCHCORE_PLUGINS="", PYTHONPATH=path, code=None)
+        assert reason in said(job)["task"], job.err
+
+
 GONE = """
 import patchcore as pc
 

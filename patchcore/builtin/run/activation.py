@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -14,7 +15,14 @@ from typing import Any, NamedTuple, Optional
 from patchcore.builtin.run.compat import chosen_compat
 from patchcore.builtin.run.logs import level_of, log_to_stderr
 from patchcore.builtin.run.process_report import ProcessReport
-from patchcore.builtin.run.roles import engine_of_daemon, engine_of_worker, present_role, take_role
+from patchcore.builtin.run.roles import (
+    engine_of_daemon,
+    engine_of_worker,
+    is_installed,
+    is_of_an_unknown_engine,
+    present_role,
+    take_role,
+)
 from patchcore.builtin.run.session import Session
 from patchcore.builtin.run.timeline import AWAKE, TIMELINE
 from patchcore.errors import CONTAINED, PatchcoreError, PatchError, UnknownName, describe_error
@@ -62,6 +70,9 @@ class Activation(NamedTuple):
 
 
 _active: Optional[Activation] = None
+
+#: Packages whose frames are between an import and its finders.
+_IMPORTERS = ("importlib", "patchcore", "patchcore_startup")
 
 #: What failed at the start of a worker of an engine under the policy ``raise``; ``None`` elsewhere.
 _kept: Optional[list[str]] = None
@@ -114,14 +125,16 @@ def activate(text: str) -> set[str]:
         return set()
     log_to_stderr(level_of(session.settings), known=session.problems)
     strict = session.settings.on_failure == "raise"
-    if strict and engine_of_worker(session.engines) is not None:
+    is_worker = engine_of_worker(session.engines) is not None
+    is_unknown = not is_worker and is_of_an_unknown_engine(session.launcher)
+    if strict and (is_worker or is_unknown):
         _kept, strict = [], False
         session = session._replace(settings=session.settings._replace(on_failure="warn"))
     try:
         with _never_collected(), CONTAINED:
             return _activate(session)
     except Exception as error:
-        if isinstance(error, PatchError) and engine_of_worker(session.engines) is None:
+        if isinstance(error, PatchError) and not is_worker and not is_unknown:
             _show_patch_errors_as_messages()
             raise  # also without strict: a patch is required
         message = f"this process ({sys.executable}) is not patched: {describe_error(error)}"
@@ -132,6 +145,9 @@ def activate(text: str) -> set[str]:
             raise PatchError(message) from error
         logger.warning("%s", message, exc_info=not isinstance(error, PatchcoreError))
         return set()
+    finally:
+        if _kept is not None and is_unknown:  # not before: plugins import, too
+            sys.meta_path = [_FailuresInProgram(), *sys.meta_path]
 
 
 @contextlib.contextmanager
@@ -230,6 +246,37 @@ def raise_failures() -> None:
     _kept = None
     if _active is not None:
         _active.patcher.settings = _active.patcher.settings._replace(on_failure="raise")
+
+
+class _FailuresInProgram:
+    """A meta path finder that calls :func:`raise_failures` at the first import by code that is not installed.
+
+    It serves workers of an engine that no plugin has described. An error before that ends the worker at its start, and
+    the engine starts it again and again. The first import by code of the program is in a task, whose errors a user
+    sees.
+    """
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        """Raise what has failed if code of the program imports a module; find nothing."""
+        if _is_in_program():
+            sys.meta_path = [finder for finder in sys.meta_path if finder is not self]
+            try:
+                raise_failures()
+            except RunError:
+                sys.meta_path = [self, *sys.meta_path]  # a worker runs several tasks
+                raise
+
+
+def _is_in_program() -> bool:
+    """Return True if the module that is being imported was requested by code that is not installed."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _IMPORTERS:
+        frame = frame.f_back
+    if frame is None:
+        return False
+    file = frame.f_code.co_filename
+    library = os.path.dirname(os.__file__) + os.sep
+    return not (is_installed(file) or file.startswith((library, "<frozen ", "<string>")))
 
 
 def _missing(patcher: Patcher) -> set[str]:

@@ -22,6 +22,8 @@ __all__ = [
     "Engine",
     "engine_of_daemon",
     "engine_of_worker",
+    "is_installed",
+    "is_of_an_unknown_engine",
     "present_role",
     "registered_engines",
     "take_role",
@@ -35,6 +37,9 @@ LAUNCHER = "launcher"
 RANK = "rank"
 #: Any other: pool and DataLoader workers, programs that the others start.
 WORKER = "worker"
+
+#: Folders of installed packages.
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 #: Set by the first process of a rank that activates the run, for its children to see.
 _LED = "PATCHCORE_LED"
@@ -78,9 +83,32 @@ def engine_of_daemon(engines: Iterable[Engine]) -> Optional[Engine]:
     return next((engine for engine in engines if _runs(engine.daemons)), None)
 
 
+def is_of_an_unknown_engine(launcher: int) -> bool:
+    """Return True if the program of this process is a script of an installed package that another process has started.
+
+    Engines start their workers and daemons like that. A rank that the program itself starts is none of them: its end
+    is noticed.
+
+    Args:
+        launcher: process id of ``patchcore run``, which has become the program's.
+    """
+    if os.getpid() == launcher or (rank_variable() and os.getppid() == launcher):
+        return False
+    return os.path.isabs(_script()) and is_installed(_script())
+
+
+def is_installed(file: str) -> bool:
+    """Return True if ``file`` is of an installed package."""
+    return not _INSTALLED.isdisjoint(file.split(os.sep))
+
+
 def _runs(scripts: tuple[str, ...]) -> bool:
+    return bool(scripts) and _script().replace(os.sep, "/").endswith(scripts)
+
+
+def _script() -> str:
     name, *_ = getattr(sys, "argv", None) or [""]
-    return bool(scripts) and str(name).replace(os.sep, "/").endswith(scripts)
+    return str(name)
 
 
 def take_role(launcher: int, plugins: Plugins, *, of_engine: bool = False) -> str:

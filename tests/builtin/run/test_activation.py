@@ -331,3 +331,50 @@ def test_where_a_program_looks_for_its_modules_is_not_changed(shop: Programs) ->
     expected = shop.run([*shop.python, "-c", code]).stdout.strip()
     actual = shop.child(f"import sell\n{code}").stdout.splitlines()[-1]
     assert actual == f"{expected[:-1]}, {str(Path(shop.folder))!r}]"
+
+
+class TestAWorkerOfAnEngineWithoutAPlugin:
+    """A script of an installed package that another process starts: it would be started again and again if it died."""
+
+    #: Runs the task that is in the folder of the program, which it is given as a file, like a serialised function.
+    WORKER = """
+import sys, traceback, runpy
+import crew_lib
+print("started", flush=True)
+try:
+    runpy.run_path(sys.argv[1])
+except Exception as error:
+    print("task:", type(error).__name__, error, flush=True)
+"""
+    MAIN = """
+import subprocess, sys, crew, os
+if os.path.exists("gone.py"):
+    os.remove("gone.py")
+script = os.path.join(os.path.dirname(crew.__file__), "worker.py")
+subprocess.run([sys.executable, script, os.path.abspath("task.py")], check=True)
+"""
+
+    @pytest.fixture
+    def crew(self, shop: Programs) -> Programs:
+        files = {"crew/__init__.py": "", "crew/worker.py": self.WORKER, "crew_lib.py": ""}
+        shop.install(files, "crew")
+        shop.write({"main.py": self.MAIN, "task.py": SELL})
+        return shop
+
+    def test_under_strict_what_failed_is_raised_in_code_of_the_program(self, crew: Programs) -> None:
+        crew.write({"deals.py": FAILING})
+        done = crew.run(crew.patchcore, "-p", "deals", "--strict", "main.py")
+        started, task, *_ = done.stdout.splitlines()
+        assert started == "started"
+        assert task.startswith("task: PatchError patch deals.double (plugin deals) failed:")
+
+    def test_that_lacks_a_module_of_patches_starts_all_the_same(self, crew: Programs) -> None:
+        crew.write({"gone.py": PATCHES})
+        done = crew.run(crew.patchcore, "-p", "gone", "--strict", "main.py")
+        assert done.stdout.splitlines()[0] == "started"
+        assert "No module named 'gone'" in done.stdout.splitlines()[1], done.stdout
+        assert "plugin gone" in done.stderr
+
+    def test_that_is_patched_is_as_any_other(self, crew: Programs) -> None:
+        done = crew.run(crew.patchcore, "-p", "deals", "--strict", "main.py")
+        assert done.stdout == "started\n20\n"
