@@ -50,6 +50,8 @@ EMPTY = (
     "libacl_op_compiler",
     "libge_runner",
     "libgraph",
+    "libfmk_parser",
+    "libascend_protobuf",
     "libacl_tdt_channel",
     "libascend_dump",
     "libnnopbase",
