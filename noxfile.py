@@ -825,6 +825,11 @@ def packaging(session: nox.Session) -> None:
     """Build sdists and wheels of every distribution and use them from a clean environment."""
     install_requirements(session, TEST, BUILD, PACKAGING, RELEASE)
     install_distributions(session, ROOT)
+    torch = f"{sys.version_info.major}.{sys.version_info.minor}" in pythons.LIBRARIES and sys.platform == "linux"
+    stamp = Stamp(session.virtualenv.location, "torch-npu", [CANN])
+    # The tests import neither; one has the wheel of fake-cann with compiled libraries beside them.
+    if torch and not stamp.matches() and pip_install(session, f"--requirement={CANN}"):
+        stamp.write()
     # Each file has wheels that its tests share.
     run_pytest(session, "tests/packaging", "--numprocesses=auto", "--dist=loadfile")
 
@@ -832,11 +837,32 @@ def packaging(session: nox.Session) -> None:
 @nox.session
 def release(session: nox.Session) -> None:
     """Build the sdist and the wheel of every distribution in dist/ and check them; see CONTRIBUTING.md."""
-    install_requirements(session, PACKAGING, RELEASE)
+    install_requirements(session, PACKAGING, RELEASE, BUILD)
+    install_distributions(session, ROOT)
+    prebuilt = compile_fake_cann(session)
     shutil.rmtree("dist", ignore_errors=True)
     for folder in (ROOT, *plugins()):
-        session.run("python", "-m", "build", "--outdir", "dist", str(folder))
+        env = {"FAKE_CANN_PREBUILT": prebuilt} if folder.name == "fake_cann" else {}
+        session.run("python", "-m", "build", "--outdir", "dist", str(folder), env=env)
     session.run("python", "-m", "twine", "check", "--strict", *map(str, Path("dist").iterdir()))
+
+
+def compile_fake_cann(session: nox.Session) -> str:
+    """Return a folder with the libraries of the fake CANN for each torch of its wheel; empty if this is no Linux."""
+    if sys.platform != "linux":
+        session.warn("the wheel of fake-cann has no compiled libraries: they are made on Linux with x86-64")
+        return ""
+    prebuilt = Path(session.create_tmp(), "prebuilt").absolute()
+    shutil.rmtree(prebuilt, ignore_errors=True)
+    package = ROOT / "plugins" / "fake_cann"
+    tried = re.search(r"^TRIED = \((.*)\)", (package / "fake_cann" / "build.py").read_text(), re.MULTILINE)
+    for release in re.findall(r'"(.*?)"', tried[1] if tried else ""):
+        torch = Path(session.create_tmp(), f"torch-{release}").absolute()  # its headers and libraries are enough
+        if not (torch / "torch" / "version.py").exists():
+            pip_install(session, "--no-deps", f"--target={torch}", f"torch=={release}")
+        env = {"PYTHONPATH": os.pathsep.join((str(torch), str(package.absolute())))}
+        session.run("python", "-m", "fake_cann", "build", f"--into={prebuilt}", env=env)
+    return str(prebuilt)
 
 
 def install_plugins_alone(session: nox.Session) -> None:

@@ -60,6 +60,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     wheels.add_argument("--list", action="store_true", help="list the operators that are refused and the schemas")
     build = commands.add_parser("build", help="compile the libraries for the installed torch")
     build.add_argument("--force", action="store_true", help="compile them again even if they are there")
+    build.add_argument("--into", metavar="FOLDER", help="compile them for a wheel of fake-cann, into this folder")
     options, others = parser.parse_known_args(arguments)
     if options.command != "run" and others:
         parser.error(f"unrecognized arguments: {' '.join(others)}")
@@ -82,8 +83,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             return _signatures(options.only)
         else:
             from fake_cann.build import build as compile_all
+            from fake_cann.build import build_into
 
-            print(compile_all(options.force))
+            print(build_into(Path(options.into)) if options.into else compile_all(options.force))
     except FakeCannError as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,4 +1,8 @@
-"""Compile the libraries, once for every build of torch, into a cache folder outside the checkout."""
+"""Compile the libraries, once for every release of torch, into a cache folder outside the checkout.
+
+A wheel of fake-cann may have them compiled already, in the folder ``prebuilt`` beside this module. They serve as long
+as they were made from the sources that are here, for the release of torch that is installed.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ from patchcore.plugin import (
     write_whole,
 )
 
-__all__ = ["CACHE", "EMPTY", "RECORDER", "build", "is_built", "libraries"]
+__all__ = ["CACHE", "EMPTY", "RECORDER", "TRIED", "build", "build_into", "is_built", "is_fake", "libraries"]
 
 #: Environment variable: where libraries are kept.
 CACHE = "FAKE_CANN_CACHE"
@@ -41,7 +45,14 @@ CACHE = "FAKE_CANN_CACHE"
 #: that are not computed, and refuses them.
 RECORDER = "recorder"
 
+#: Releases of torch, each with the torch_npu of the same version, with which the libraries were tried.
+TRIED = ("2.13.0", "2.14.0")
+
 _SOURCES = Path(__file__).resolve().parent / "csrc"
+#: What a wheel brings: a folder of libraries for each release of torch.
+_PREBUILT = _SOURCES.with_name("prebuilt")
+#: File in a folder of libraries with the key that they were made from. It also tells them from a real CANN.
+_MADE_FROM = "fake-cann.txt"
 _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall")
 #: Each library of CANN that has functions of its own, and the folder of its sources.
 _WITH_SOURCES = {"libascendcl": "runtime", "libhccl": "collectives", "libopapi": "operators"}
@@ -72,7 +83,10 @@ def libraries(environ: Mapping[str, str] = os.environ) -> Path:
     Raises:
         FakeCannError: torch is not installed, or others can enter the folder: it is for code.
     """
-    cache = Path(environ[CACHE]).expanduser().absolute() if environ.get(CACHE) else user_cache(environ) / "fake-cann"
+    prebuilt = _PREBUILT / release_of_torch()
+    if _key_of(prebuilt) == _key():
+        return prebuilt
+    cache = _cache(environ)
     try:
         return refuse_shared(cache / "libraries" / _key())
     except UntrustedPath as error:
@@ -86,6 +100,32 @@ def is_built(environ: Mapping[str, str] = os.environ) -> bool:
         environ: the environment.
     """
     return (libraries(environ) / "libopapi.so").is_file()
+
+
+def is_fake(folder: Path) -> bool:
+    """Return whether a folder has libraries of a fake CANN, for whichever torch and from whichever sources.
+
+    Args:
+        folder: to look at.
+    """
+    return (folder / _MADE_FROM).is_file()
+
+
+def release_of_torch() -> str:
+    """Return the version of the installed torch, not imported: ``2.13.0`` for ``2.13.0+cpu`` and ``2.13.0+cu130``.
+
+    A build that is no release keeps its whole version.
+
+    Raises:
+        FakeCannError: torch is not installed, or its version cannot be read.
+    """
+    file = package_of("torch") / "version.py"
+    found = re.search(r"""^__version__ = ['"]([^'"]+)""", file.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise FakeCannError(f"fake_cann: expected __version__ of torch, found none in {file}")
+    version = found[1]
+    release = version.partition("+")[0]
+    return release if re.fullmatch(r"[0-9.]+", release) else version
 
 
 def build(force: bool = False, report: Callable[[str], None] = print, environ: Mapping[str, str] = os.environ) -> Path:
@@ -102,11 +142,40 @@ def build(force: bool = False, report: Callable[[str], None] = print, environ: M
         The folder.
 
     Raises:
-        FakeCannError: this platform is not supported, torch is not installed, there is no compiler, or it fails.
+        FakeCannError: this platform is not supported, torch is not installed, there is no compiler, or it fails; with
+            ``force``, that the libraries came with the wheel.
     """
     folder = libraries(environ)
     if is_built(environ) and not force:
         return folder
+    if folder.parent == _PREBUILT:
+        raise FakeCannError(f"fake_cann: {folder} came with the wheel of fake-cann; install fake-cann again instead")
+    if release_of_torch() not in TRIED:
+        report(f"fake_cann: tried with torch {' and '.join(TRIED)}, not with torch {release_of_torch()}, found here")
+    _build(folder, force, report, environ)
+    return folder
+
+
+def build_into(folder: Path, report: Callable[[str], None] = print, environ: Mapping[str, str] = os.environ) -> Path:
+    """Compile the libraries for a wheel, into a folder of the name of torch's release.
+
+    Args:
+        folder: where that folder is made; one that is there is replaced.
+        report: called with a line of text for each step.
+        environ: see :func:`build`.
+
+    Returns:
+        The folder of the libraries.
+
+    Raises:
+        FakeCannError: see :func:`build`.
+    """
+    made = folder.absolute() / release_of_torch()
+    _build(made, True, report, environ)
+    return made
+
+
+def _build(folder: Path, force: bool, report: Callable[[str], None], environ: Mapping[str, str]) -> None:
     if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
         raise FakeCannError(f"fake_cann is for Linux on x86-64, found {sys.platform} on {platform.machine()}")
     try:
@@ -118,19 +187,31 @@ def build(force: bool = False, report: Callable[[str], None] = print, environ: M
         ) from error
     try:
         _compile(new, report, environ)
+        write_whole(new / _MADE_FROM, f"{_key()}\n")
         if force:
             shutil.rmtree(folder, ignore_errors=True)
         try:
             os.replace(new, folder)
         except OSError:
-            if not is_built(environ):  # else another process was faster
+            if not (folder / "libopapi.so").is_file():  # else another process was faster
                 raise
     except CompilerError as error:
         raise FakeCannError(f"fake_cann: {error}") from error
     finally:
         shutil.rmtree(new, ignore_errors=True)
     report(f"fake_cann: built {folder}")
-    return folder
+
+
+def _cache(environ: Mapping[str, str]) -> Path:
+    return Path(environ[CACHE]).expanduser().absolute() if environ.get(CACHE) else user_cache(environ) / "fake-cann"
+
+
+def _key_of(folder: Path) -> str:
+    """Return the key of the libraries in a folder, empty if it has none."""
+    try:
+        return (folder / _MADE_FROM).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 def _compile(folder: Path, report: Callable[[str], None], environ: Mapping[str, str]) -> None:
@@ -142,7 +223,7 @@ def _compile(folder: Path, report: Callable[[str], None], environ: Mapping[str, 
         "this takes some minutes, once"
     )
     includes = [f"-isystem{torch / 'include'}", f"-isystem{torch / 'include/torch/csrc/api/include'}"]
-    kept = private_folder(folder.parent.parent / "objects")
+    kept = private_folder(_cache(environ) / "objects")
     objects = {source: kept / f"{source.stem}-{_object_key(compiler, source)}.o" for source in sources}
 
     def compile_one(source: Path) -> None:
@@ -158,7 +239,8 @@ def _compile(folder: Path, report: Callable[[str], None], environ: Mapping[str, 
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(compile_one, sources))
     link = [*compiler, "-shared", f"-L{folder}"]
-    of_torch = [f"-L{torch / 'lib'}", f"-Wl,-rpath,{torch / 'lib'}", "-ltorch_cpu", "-lc10"]
+    # torch's libraries are loaded first, so their names are enough: the libraries serve wherever torch is.
+    of_torch = [f"-L{torch / 'lib'}", "-ltorch_cpu", "-lc10"]
     private_folder(folder / RECORDER)
     for library, into, operators in (
         ("libascendcl", folder, None),
@@ -215,14 +297,14 @@ def _entries(operators: Sequence[Operator]) -> str:
 
 @functools.cache
 def _key() -> str:
-    """Return a digest of the libraries' inputs: torch's build and place, our sources, the table and the flags."""
-    return _digest((str(package_of("torch")),), TABLE, SIGNATURES, Path(__file__), *sorted(_SOURCES.rglob("*.*")))
+    """Return a digest of the libraries' inputs: torch's release, our sources, the table and the flags."""
+    return _digest((release_of_torch(),), TABLE, SIGNATURES, Path(__file__), *sorted(_SOURCES.rglob("*.*")))
 
 
 def _object_key(compiler: list[str], source: Path) -> str:
     """Return a digest of a compiled source with the headers of ours that it includes.
 
-    Objects do not depend on the place of torch: environments with the same build of it share them.
+    Builds of one release of torch share them: those for a CPU and for CUDA have the same headers.
     """
     found: set[Path] = set()
     waiting = [source]
@@ -232,12 +314,12 @@ def _object_key(compiler: list[str], source: Path) -> str:
             found.add(file)
             names = re.findall(r'^#include "([^"]+)"', file.read_text(encoding="utf-8"), re.MULTILINE)
             waiting += [(file.parent / name).resolve() for name in names]
-    return _digest(compiler, *sorted(found))
+    return _digest((release_of_torch(), *compiler), *sorted(found))
 
 
 def _digest(words: Sequence[str], *files: Path) -> str:
     digest = hashlib.sha256(repr((_FLAGS, *words)).encode())
-    for file in (package_of("torch") / "version.py", *files):
+    for file in files:
         digest.update(file.name.encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()[:20]

@@ -11,8 +11,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Optional
 
-from fake_cann.build import EMPTY, build, is_built, libraries
+from fake_cann.build import EMPTY, build, is_built, is_fake, libraries, release_of_torch
 from fake_cann.errors import FakeCannError, RealCannError
+from fake_cann.wheel import package_of, torch_npu_version
+from patchcore import install_command
 
 __all__ = ["finds_libraries", "install", "is_installed", "prepare", "refuse_real_cann"]
 
@@ -40,11 +42,10 @@ def refuse_real_cann(environ: Mapping[str, str] = os.environ) -> None:
     Raises:
         RealCannError: it is there.
     """
-    ours = os.path.realpath(libraries(environ).parent)  # those of another torch, or of older sources, are fake as well
     found = [f"{name}={environ[name]}" for name in _HOMES if environ.get(name)]
     found += [str(path) for path in (_DRIVER, _DEVICES) if path.exists()]
     for folder in environ.get(_SEARCHED, "").split(os.pathsep):
-        if folder and os.path.dirname(os.path.realpath(folder)) != ours and Path(folder, "libascendcl.so").exists():
+        if folder and Path(folder, "libascendcl.so").exists() and not is_fake(Path(folder)):
             found.append(folder)
     if found:
         raise RealCannError(f"fake_cann: a real CANN is here ({', '.join(found)}): a fake one must not hide it")
@@ -75,10 +76,11 @@ def prepare(environ: MutableMapping[str, str]) -> Path:
         The folder of the libraries.
 
     Raises:
-        FakeCannError: see :func:`refuse_real_cann` and :func:`fake_cann.build.build`; ``FAKE_CANN_RANDOM`` is neither
-            ``device`` nor ``cpu``.
+        FakeCannError: see :func:`refuse_real_cann` and :func:`fake_cann.build.build`; torch_npu is not installed, or is
+            for another torch; ``FAKE_CANN_RANDOM`` is neither ``device`` nor ``cpu``.
     """
     refuse_real_cann(environ)
+    _refuse_other_torch_npu()
     source = environ.get(_RANDOM) or _SOURCES[0]
     if source not in _SOURCES:
         raise FakeCannError(f"fake_cann: {_RANDOM} is one of {', '.join(_SOURCES)}, found {source!r}")
@@ -87,6 +89,18 @@ def prepare(environ: MutableMapping[str, str]) -> Path:
         environ[_SEARCHED] = os.pathsep.join(filter(None, (str(folder), environ.get(_SEARCHED, ""))))
     environ.setdefault("TASK_QUEUE_ENABLE", "0")
     return folder
+
+
+def _refuse_other_torch_npu() -> None:
+    """Raise where torch_npu is not installed, or is that of another torch: it would end the process at its import."""
+    torch = release_of_torch()
+    fitting = install_command(f"torch=={torch}", f"torch_npu=={torch}.*")
+    try:
+        found = torch_npu_version()
+    except FakeCannError:
+        raise FakeCannError(f"fake_cann: expected torch_npu for torch {torch}, found none: {fitting}") from None
+    if found.split(".")[:3] != torch.split(".")[:3]:
+        raise FakeCannError(f"fake_cann: expected torch_npu for torch {torch}, found torch_npu {found}: {fitting}")
 
 
 def install() -> None:
@@ -104,6 +118,8 @@ def install() -> None:
     _installed = True
     if found:
         return
+    # The libraries name those of torch, which need not be loaded yet, without their folder.
+    ctypes.CDLL(str(package_of("torch") / "lib" / "libtorch_cpu.so"), ctypes.RTLD_GLOBAL)
     loaded = [ctypes.CDLL(str(folder / f"{name}.so"), ctypes.RTLD_GLOBAL) for name in _IN_ORDER]
     sys.meta_path.insert(0, _BeforeTorchNpu(loaded[0]))
 

@@ -26,9 +26,10 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("torch", "torch_npu"):
         (tmp_path / name / "lib").mkdir(parents=True)
         (tmp_path / name / "__init__.py").write_text("raise AssertionError('imported')")
-        (tmp_path / name / "version.py").write_text("git_version = 'x'")
+        (tmp_path / name / "version.py").write_text("__version__ = '2.13.0+cpu'")
     monkeypatch.setattr(wheel, "package_of", lambda name: tmp_path / name)
     monkeypatch.setattr(build, "package_of", wheel.package_of)
+    monkeypatch.setattr(environment, "torch_npu_version", lambda: "2.13.0")
     build._key.cache_clear()
     yield tmp_path
     build._key.cache_clear()
@@ -157,6 +158,7 @@ def test_a_fake_cann_of_another_torch_is_none_that_is_real(packages: Path, tmp_p
     other = build.libraries(environ).with_name("of-another-torch")
     other.mkdir(parents=True)
     (other / "libascendcl.so").touch()
+    (other / "fake-cann.txt").write_text("key")
     environment.refuse_real_cann({**environ, "LD_LIBRARY_PATH": str(other)})
 
 
