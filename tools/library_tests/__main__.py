@@ -3,6 +3,7 @@
 python -m tools.library_tests                        # modules that have no result yet; writes docs/library-tests.md
 python -m tools.library_tests accelerate             # of one library
 python -m tools.library_tests accelerate --again hooks  # modules with hooks in their name, once more
+python -m tools.library_tests torch_npu --folder npu   # modules of a folder; "." are those in no folder
 python -m tools.library_tests --mode npu             # in one way only: cpu, npu, npu-plain
 python -m tools.library_tests torch_npu              # writes docs/torch-npu-tests.md
 python -m tools.library_tests --list                 # the modules
@@ -43,6 +44,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
     everywhere = " and ".join(library.name for library in LIBRARIES)
     parser.add_argument("libraries", nargs="*", metavar="LIBRARY", help=f"{', '.join(names)}; {everywhere} by default")
     parser.add_argument("--again", metavar="WORD", help="run modules with it in their names, once more")
+    parser.add_argument("--folder", action="append", metavar="FOLDER", help="modules of it and below; all by default")
     parser.add_argument("--mode", choices=MODES, action="append", help="in this way only; all by default")
     parser.add_argument("--sources", type=Path, help="a checkout of the one library that is named, instead of a clone")
     parser.add_argument("--list", action="store_true", help="show the modules")
@@ -70,6 +72,8 @@ def main(arguments: Optional[list[str]] = None) -> int:
                         parser.error(str(error))
                     running.get_sources(library, revision, sources)
                 modules = running.modules_of(library, sources)
+                if options.folder:
+                    modules = [module for module in modules if running.is_in(module, options.folder)]
                 if options.list:
                     print("\n".join(f"{library.name} {module}" for module in modules))
                     continue

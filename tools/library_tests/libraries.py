@@ -71,7 +71,11 @@ TORCH_NPU = Library(
     tag="",  # the commit of the wheel
     needed=("test",),
     root="test",
-    folders=("nn", "custom_ops", "npu", "contrib", "optim", "autograd", "trans_contiguous", "distributed"),
+    folders=(
+        *(".", "nn", "custom_ops", "npu", "contrib", "optim", "autograd", "trans_contiguous", "distributed"),
+        *("allocator", "cpp_extensions", "dynamo", "functorch", "fx", "jit", "onnx", "package", "profiler"),
+        *("testing", "utils", "_afd", "_inductor"),
+    ),
     environment={"FAKE_CANN_DEVICES": "2"},
     of_folders={},
     reasons={

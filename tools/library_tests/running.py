@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 
 from tools.library_tests.libraries import MODES, Library
 
-__all__ = ["Outcome", "disabled_of", "folders_of", "get_sources", "modules_of", "revision_of", "run_modules"]
+__all__ = ["Outcome", "disabled_of", "folders_of", "get_sources", "is_in", "modules_of", "revision_of", "run_modules"]
 
 #: Of pytest. Three minutes for a test.
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-o", "addopts=", "--timeout=180", "--color=no")
@@ -90,11 +90,19 @@ def revision_of(library: Library, version: str) -> str:
 
 
 def modules_of(library: Library, sources: Path) -> list[str]:
-    """Return the modules of tests, from the root of the library's tests."""
+    """Return the modules of tests, from the root of the library's tests. The folder ``"."`` is without those below."""
     root = sources / library.root
-    return sorted(
-        str(path.relative_to(root)) for folder in library.folders for path in (root / folder).rglob("test_*.py")
-    )
+    found = [
+        path
+        for folder in library.folders
+        for path in (root.glob("test_*.py") if folder == "." else (root / folder).rglob("test_*.py"))
+    ]
+    return sorted(str(path.relative_to(root)) for path in found)
+
+
+def is_in(module: str, folders: Sequence[str]) -> bool:
+    """Return whether a module lies in one of the folders or below; those of ``"."`` lie in no folder."""
+    return any("/" not in module if folder == "." else module.startswith(f"{folder}/") for folder in folders)
 
 
 def folders_of(modules: Iterable[str]) -> list[list[str]]:
