@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Callable
 
 from fake_cann.errors import FakeCannError
-from fake_cann.table import SIGNATURES, TABLE, Operator, computed, signatures
+from fake_cann.table import REFUSED, SIGNATURES, TABLE, Operator, computed, refused, signatures
 from fake_cann.wheel import package_of
 from patchcore.plugin import (
     CompilerError,
@@ -245,8 +245,8 @@ def _compile(folder: Path, report: Callable[[str], None], environ: Mapping[str, 
     for library, into, operators in (
         ("libascendcl", folder, None),
         ("libhccl", folder, None),
-        ("libopapi", folder, list(computed().values())),
-        ("libopapi", folder / RECORDER, _with_refused()),
+        ("libopapi", folder, _with(refused())),
+        ("libopapi", folder / RECORDER, _with(signatures())),
     ):
         made = [str(path) for source, path in objects.items() if source.parent.name == _WITH_SOURCES[library]]
         needed = [] if library == "libascendcl" else ["-lascendcl", "-lrt", "-pthread"]
@@ -268,10 +268,10 @@ def _compile(folder: Path, report: Callable[[str], None], environ: Mapping[str, 
         path.unlink()
 
 
-def _with_refused() -> list[Operator]:
-    """Return the operators that are computed, then those that are only checked."""
-    refused = [Operator(name, forms, "refused") for name, forms in signatures().items() if name not in computed()]
-    return [*computed().values(), *refused]
+def _with(others: Mapping[str, str]) -> list[Operator]:
+    """Return the operators that are computed, then those of ``others`` that are not: each refuses its calls."""
+    refusing = [Operator(name, forms, "refused") for name, forms in others.items() if name not in computed()]
+    return [*computed().values(), *refusing]
 
 
 def _entries(operators: Sequence[Operator]) -> str:
@@ -297,8 +297,9 @@ def _entries(operators: Sequence[Operator]) -> str:
 
 @functools.cache
 def _key() -> str:
-    """Return a digest of the libraries' inputs: torch's release, our sources, the table and the flags."""
-    return _digest((release_of_torch(),), TABLE, SIGNATURES, Path(__file__), *sorted(_SOURCES.rglob("*.*")))
+    """Return a digest of the libraries' inputs: torch's release, our sources, the tables and the flags."""
+    tables = (TABLE, SIGNATURES, REFUSED, Path(__file__))
+    return _digest((release_of_torch(),), *tables, *sorted(_SOURCES.rglob("*.*")))
 
 
 def _object_key(compiler: list[str], source: Path) -> str:

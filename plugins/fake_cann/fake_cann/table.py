@@ -6,12 +6,14 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["SIGNATURES", "TABLE", "Operator", "computed", "parse", "signatures"]
+__all__ = ["REFUSED", "SIGNATURES", "TABLE", "Operator", "computed", "parse", "refused", "signatures"]
 
 #: The table; its head explains the words.
 TABLE = Path(__file__).parent / "operators.txt"
 #: The arguments of all operators, computed or not.
 SIGNATURES = TABLE.with_name("signatures.txt")
+#: Operators that torch_npu calls without looking for another one, a line each. They are there, and refuse.
+REFUSED = TABLE.with_name("refused.txt")
 
 
 @dataclass(frozen=True)
@@ -70,3 +72,11 @@ def signatures() -> dict[str, str]:
     text = SIGNATURES.read_text(encoding="utf-8")
     rows = (line.split() for line in text.splitlines() if line.strip() and not line.startswith("#"))
     return {row[0]: row[1] for row in rows}
+
+
+@functools.cache
+def refused() -> dict[str, str]:
+    """Return the letters of the operators of ``refused.txt`` that are not computed."""
+    lines = REFUSED.read_text(encoding="utf-8").splitlines()
+    names = (line for line in lines if line and not line.startswith("#"))
+    return {name: signatures()[name] for name in names if name not in computed()}

@@ -29,12 +29,14 @@ inline long number_of_environment(const char* name, long otherwise) {
 
 // The text that aclGetRecentErrMsg returns to this thread: torch_npu puts it into the exception that it raises.
 EXPORTED void fake_cann_set_message(const char* text);
+// Sets the text that refuses something by its name: it has the line of the program that calls it, and a remedy.
+EXPORTED void fake_cann_refuse(const char* missing);
 
 namespace fake_cann {
 
-// Refuses something by its name.
+// Refuses something by its name, with the line of the program.
 inline int refuse(const std::string& what) {
-  fake_cann_set_message(("NotEmulated: the fake CANN has no " + what).c_str());
+  fake_cann_refuse(what.c_str());
   return kNotSupported;
 }
 
