@@ -9,13 +9,13 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
 from urllib.parse import unquote
 
 from patchcore.builtin.install import project
 from patchcore.builtin.install.distributions import CORE, known_distributions
-from patchcore.objects.modules import find_module
 from patchcore.planning.distributions import version_of
 
 __all__ = ["install_arguments", "install_command", "install_line_of_a_page", "python_command"]
@@ -189,7 +189,9 @@ def _folder_of(origin: dict[str, Any]) -> Optional[Path]:
 
 def _installer() -> str:
     """Return the beginning of the command line: pip, or uv in an environment of uv, which has no pip."""
-    if not find_module("pip") and shutil.which("uv"):
+    # Not by the finders of sys.meta_path. Before Python 3.12, that of setuptools takes a process where someone looks for
+    # pip for one of pip, and `import setuptools` fails from then on (setuptools 80, `DistutilsMetaFinder.spec_for_pip`).
+    if PathFinder.find_spec("pip") is None and shutil.which("uv"):
         return f"uv pip install --python {shlex.quote(sys.executable or 'python3')}"
     return f"{python_command()} -m pip install"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -147,7 +148,6 @@ class TestInstaller:
     @pytest.fixture(autouse=True)
     def real(self, monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
         monkeypatch.undo()
-        monkeypatch.setattr(command, "find_module", lambda name: True)
 
     def test_python_on_the_path(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (tmp_path / "python").touch(mode=0o755)
@@ -163,6 +163,12 @@ class TestInstaller:
     def test_an_environment_of_uv_has_no_pip(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (tmp_path / "uv").touch(mode=0o755)
         monkeypatch.setenv("PATH", str(tmp_path))
-        monkeypatch.setattr(command, "find_module", lambda name: False)
+        monkeypatch.setattr(sys, "path", [str(tmp_path)])
         monkeypatch.setattr(sys, "executable", "/env/bin/python")
         assert install_command("numpy") == "uv pip install --python /env/bin/python numpy"
+
+    def test_setuptools_can_be_imported_after_a_hint(self) -> None:
+        """Before Python 3.12, a finder of setuptools reacts when someone looks for pip."""
+        program = "import patchcore; patchcore.install_command('numpy'); import setuptools"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0 or "No module named 'setuptools'" in done.stderr, done.stderr
