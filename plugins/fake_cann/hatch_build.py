@@ -18,7 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 PREBUILT = "FAKE_CANN_PREBUILT"
 
 
-class PrebuiltLibraries(BuildHookInterface):
+class PrebuiltLibraries(BuildHookInterface[Any]):
     """Adds the folder ``fake_cann/prebuilt`` and the name of the platform to a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

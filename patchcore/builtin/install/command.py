@@ -189,8 +189,8 @@ def _folder_of(origin: dict[str, Any]) -> Optional[Path]:
 
 def _installer() -> str:
     """Return the beginning of the command line: pip, or uv in an environment of uv, which has no pip."""
-    # Not by the finders of sys.meta_path. Before Python 3.12, that of setuptools takes a process where someone looks for
-    # pip for one of pip, and `import setuptools` fails from then on (setuptools 80, `DistutilsMetaFinder.spec_for_pip`).
+    # Not by the finders of sys.meta_path. Before Python 3.12, that of setuptools takes a process that looks for pip
+    # for one of pip, and `import setuptools` fails from then on (setuptools 80, `DistutilsMetaFinder.spec_for_pip`).
     if PathFinder.find_spec("pip") is None and shutil.which("uv"):
         return f"uv pip install --python {shlex.quote(sys.executable or 'python3')}"
     return f"{python_command()} -m pip install"
