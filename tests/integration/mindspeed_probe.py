@@ -81,13 +81,14 @@ def main() -> None:
     importlib.import_module("torch_npu.contrib.transfer_to_npu")  # the adaptor imports it, and it patches torch
 
     before, names = places(), made()
-    found = {}
+    found: dict[str, Any] = {}
     if everything:
         from mindspeed_compat import planning
 
         switch_on_everything()
         plan = planning.make_plan()
         found = {name: len(getattr(plan, name)) for name in ("needed", "rivals", "missing", "signatures", "failed")}
+        found["failures"] = [str(failure) for failure in plan.failed]
     else:
         importlib.import_module("mindspeed.megatron_adaptor")
     from mindspeed.patch_utils import MindSpeedPatchesManager as Manager
