@@ -71,7 +71,11 @@ IS_REAL = find_spec("torch_npu") is not None
 EMULATED = "--emulate-npu=cann" if IS_REAL else "--emulate-npu"
 #: Registrations and targets of all features, and how many features fail: one needs a name that the imitation lacks.
 EVERYTHING, FAILED = ((319, 280), 7) if IS_REAL else ((315, 278), 8)
-MANAGERS = {"patchcore": ("--compat", "mindspeed"), "mindspeed": ("--disable", "*")}
+MANAGERS = {
+    "patchcore": ("--compat", "mindspeed"),
+    "mindspeed": ("--disable", "*"),
+    "example": ("--disable", "*", "-p", "adapter", "--enable", "adapter.features"),
+}
 LOSS = re.compile(r"lm loss: (\S+) .* grad norm: (\S+)")
 
 
@@ -88,7 +92,8 @@ def folder(tmp_path: Path) -> Path:
 
 def environment() -> dict[str, str]:
     path = [str(Path(STACK, part)) for part in ("MindSpeed", "Megatron-LM", "packages")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    example = HERE.parents[1] / "examples" / "mindspeed_adapter"
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*path, str(example)])}
 
 
 def run(folder: Path, manager: str, *program: str, ranks: int = 1) -> str:
@@ -169,7 +174,7 @@ def test_losses_are_those_of_mindspeeds_own_manager(folder: Path, ranks: int, ar
         for manager in MANAGERS
     }
     assert len(found["patchcore"]) == 3
-    assert found["patchcore"] == found["mindspeed"]
+    assert found["patchcore"] == found["mindspeed"] == found["example"]
 
 
 def options(command: str) -> list[str]:

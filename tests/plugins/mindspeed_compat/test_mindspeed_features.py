@@ -6,6 +6,7 @@ import importlib
 import logging
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -14,9 +15,11 @@ from small_stack import MEGATRON, MINDSPEED
 
 from mindspeed_compat import feature_patches, install, is_installed
 from mindspeed_compat.registrations import RivalFeatures
+from patchcore import Patcher
 from patchcore.errors import PatchError, SettingsError
 from patchcore.plugin import patches_behind
 
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "mindspeed_adapter"
 DUMMIES = ["fast_engine", "fast_flag", "fast_optim"]
 
 
@@ -85,13 +88,27 @@ def owners() -> dict[str, list[str]]:
 
 
 class TestWhatAProgramSees:
+    @pytest.fixture(params=["patchcore", "mindspeed", "example"])
+    def each(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+        """The same with MindSpeed's own manager, and with the adapter of the example."""
+        request.getfixturevalue("installed" if request.param == "patchcore" else "stack")
+        if request.param != "example":
+            yield request.param
+            return
+        monkeypatch.syspath_prepend(str(EXAMPLE))
+        adapter = importlib.import_module("adapter")
+        with Patcher(adapter.register_patches(), strict=True):
+            yield request.param
+            adapter.remove_patches(None, None)
+        del sys.modules["adapter"]
+
     @pytest.fixture(params=["patchcore", "mindspeed"])
     def either(self, request: pytest.FixtureRequest) -> str:
         """The same with MindSpeed's own manager."""
         request.getfixturevalue("stack" if request.param == "mindspeed" else "installed")
         return str(request.param)
 
-    def test_is_the_same_with_the_default_arguments(self, either: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_is_the_same_with_the_default_arguments(self, each: str, monkeypatch: pytest.MonkeyPatch) -> None:
         adapt(monkeypatch)
         training = importlib.import_module("small_megatron.training")
         functions = importlib.import_module("mindspeed.functions")
@@ -119,7 +136,7 @@ class TestWhatAProgramSees:
         ],
     )
     def test_is_the_same_with_stacks(
-        self, either: str, monkeypatch: pytest.MonkeyPatch, arguments: list[str], result: str
+        self, each: str, monkeypatch: pytest.MonkeyPatch, arguments: list[str], result: str
     ) -> None:
         adapt(monkeypatch, *arguments)
         assert importlib.import_module("small_megatron.training").step(1) == result

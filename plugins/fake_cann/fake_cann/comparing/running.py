@@ -200,7 +200,7 @@ class _Counts:
         """Return how often each operator was executed, and begin to note those of the older interface."""
         self._library.fake_cann_old_calls()
         buffer = (ctypes.c_long * len(self._names))()
-        self._library.fake_cann_calls(buffer)
+        self._library.fake_cann_calls(buffer, len(buffer))
         return list(buffer)
 
     def since(self, before: list[int]) -> list[str]:
