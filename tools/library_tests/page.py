@@ -143,7 +143,8 @@ def _modules(library: Library, rows: list[Row]) -> list[tuple[str, ...]]:
 
 
 def table(lines: list[tuple[str, ...]]) -> str:
-    """Return a table in Markdown; the first line is its header."""
+    """Return a table in Markdown; the first line is its header. Brackets in a cell are no link."""
     header, *others = lines
     marked = [header, ("---",) * len(header), *others]
-    return "".join(f"| {' | '.join(cell.replace('|', ' ') for cell in line)} |\n" for line in marked)
+    cells = ([cell.replace("|", " ").replace("][", "] [") for cell in line] for line in marked)
+    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
