@@ -146,5 +146,5 @@ def table(lines: list[tuple[str, ...]]) -> str:
     """Return a table in Markdown; the first line is its header. Brackets in a cell are no link."""
     header, *others = lines
     marked = [header, ("---",) * len(header), *others]
-    cells = ([cell.replace("|", " ").replace("][", "] [") for cell in line] for line in marked)
+    cells = ([cell.replace("|", " ").replace("][", r"]\[") for cell in line] for line in marked)
     return "".join(f"| {' | '.join(line)} |\n" for line in cells)
