@@ -76,9 +76,8 @@ class Cluster(NamedTuple):
     def run(self, program: str, *options: str, code: int | None = 0, **environment: str) -> Job:
         """Run a program as ``patchcore run`` does, connected to the cluster."""
         self.place.write({"program.py": COMMON + program})
-        return self.place.run(
-            *RUN, "-p", "deals", *options, "program.py", code=code, RAY_ADDRESS=self.address, **environment
-        )
+        given = {"RAY_ADDRESS": self.address, **environment}
+        return self.place.run(*RUN, "-p", "deals", *options, "program.py", code=code, **given)
 
 
 def workplace(folder: Path) -> Workplace:
@@ -91,12 +90,12 @@ def workplace(folder: Path) -> Workplace:
 
 
 @contextlib.contextmanager
-def running(place: Workplace, port: int) -> Iterator[str]:
-    """Start a cluster that knows nothing of a run, and yield its address."""
+def running(place: Workplace, port: int, *options: str) -> Iterator[str]:
+    """Start a cluster that knows nothing of a run, and yield its address; by default it has no dashboard."""
     ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus=2"]
-    options = [f"--port={port}", f"--object-store-memory={OBJECT_STORE}", "--include-dashboard=false"]
+    own = [f"--port={port}", f"--object-store-memory={OBJECT_STORE}", *(options or ["--include-dashboard=false"])]
     with subprocess.Popen(
-        [*ray, *options],
+        [*ray, *own],
         env=place.environment,
         cwd=place.folder,
         stdout=subprocess.PIPE,

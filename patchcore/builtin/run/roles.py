@@ -103,7 +103,13 @@ def is_installed(file: str) -> bool:
 
 
 def _runs(scripts: tuple[str, ...]) -> bool:
-    return bool(scripts) and _script().replace(os.sep, "/").endswith(scripts)
+    if not scripts:
+        return False
+    script = _script().replace(os.sep, "/")
+    if script == "-m":
+        module = _program().replace(".", "/")
+        return f"{module}.py".endswith(scripts) or f"{module}/__main__.py".endswith(scripts)
+    return script.endswith(scripts)
 
 
 def _script() -> str:

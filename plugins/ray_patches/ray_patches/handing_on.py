@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
 __all__ = ["init", "merged"]
 
 _SESSION = "PATCHCORE_SESSION"
+_CLIENT_SERVER = "ray.util.client.server"
 _HOOK = "worker_process_setup_hook"
 
 
 def init(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call ``ray.init`` with the run in its runtime environment; outside a run as it is."""
-    if not os.environ.get(_SESSION):
+    if not os.environ.get(_SESSION) or _serves_client():
         return original(*args, **kwargs)
     address = args[0] if args else kwargs.get("address")
     is_client = str(address or os.environ.get("RAY_ADDRESS") or "").startswith("ray://")
@@ -51,6 +53,12 @@ def merged(own: Optional[Mapping[str, Any]], *, with_hook: bool) -> dict[str, An
     if with_hook and _HOOK not in job and variables.get(_SESSION, "-"):
         found[_HOOK] = setup_hook.make(found.get(_HOOK), _is_strict(os.environ[_SESSION]))
     return found
+
+
+def _serves_client() -> bool:
+    """Return whether this process is the server of a Ray Client: it hands on what its program has sent (Ray 2.60)."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return str(getattr(spec, "name", "")).startswith(_CLIENT_SERVER)
 
 
 def _job() -> Mapping[str, Any]:

@@ -27,7 +27,10 @@ INIT = pc.Patch(
 #: Ray 2.60. The first script becomes the second in the environment of a worker.
 RAY = Engine(
     "ray",
-    workers=("ray/_private/workers/default_worker.py",),
+    workers=(
+        "ray/_private/workers/default_worker.py",
+        "ray/util/client/server/__main__.py",  # of a program that is connected by Ray Client
+    ),
     daemons=(
         "ray/_private/workers/setup_worker.py",
         "ray/_private/log_monitor.py",

@@ -123,7 +123,7 @@ class TestEngines:
 
     @pytest.fixture
     def crew(self, shop: Programs) -> Programs:
-        start = "import subprocess, sys\nsubprocess.run([sys.executable, sys.argv[1]], check=True)\n"
+        start = "import subprocess, sys\nsubprocess.run([sys.executable, *sys.argv[1].split()], check=True)\n"
         files = {"engine.py": PLUGIN, "crew/worker.py": WORKER, "crew/daemon.py": WORKER, "start.py": start}
         shop.write(files)
         return shop
@@ -144,8 +144,9 @@ class TestEngines:
         assert done.stdout == "20\n"
         assert done.stderr.count("applied") <= 1
 
-    def test_a_daemon_takes_no_part(self, crew: Programs) -> None:
-        assert self.run(crew, script="crew/daemon.py").stdout == "10\n"
+    @pytest.mark.parametrize("script", ["crew/daemon.py", "-m crew.daemon"])
+    def test_a_daemon_takes_no_part(self, crew: Programs, script: str) -> None:
+        assert self.run(crew, script=script).stdout == "10\n"
         reports = [json.loads(path.read_text()) for path in (crew.folder / "reports").glob("report-*.json")]
         assert {os.path.basename(report["environment"]["program"].split()[0]) for report in reports} <= {"start.py"}
 
