@@ -808,7 +808,7 @@ def clusters(session: nox.Session) -> None:
     """Run programs with the real Ray, accelerate and Open MPI; Ray starts slowly: some minutes."""
     install_requirements(session, TEST, TEST_TORCH, BUILD, CLUSTERS)
     install_distributions(session, ROOT, Path("plugins", "patchcore_torch"), Path("plugins", "ray_patches"))
-    tests = ("test_launchers.py", "test_ray_workers.py", "test_restarts.py")
+    tests = ("test_launchers.py", "test_ray_programs.py", "test_ray_workers.py", "test_restarts.py")
     run_pytest(session, *(f"tests/integration/{name}" for name in tests))
 
 
