@@ -25,6 +25,7 @@ SUBJECTS = {
     "rewriting": "rewriting",
     "child-process": "child_processes",
     "run-options": "run_options",
+    "report": "report_of_many",
     "emulated-device": "emulated_device",
     "fake-cann": "fake_cann",
     "counted-requests": "counted_requests",

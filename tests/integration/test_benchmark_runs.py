@@ -24,6 +24,7 @@ ROWS = {
     "calls": 15,
     "apply": 6,
     "run-options": 3,
+    "report": 3,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
@@ -12,9 +12,10 @@ from patchcore.builtin.html import need_jinja
 from patchcore.builtin.report.compare import compare
 from patchcore.builtin.report.hits import Hits, count_hits, never_hit
 from patchcore.builtin.report.jobs import correct_clocks, linked_runs, with_groups, without_replaced
-from patchcore.builtin.report.merge import findings, some_of
+from patchcore.builtin.report.merge import findings, groups_of, some_of
 from patchcore.builtin.report.pending import count_pending
 from patchcore.builtin.report.reading import Process, read_reports
+from patchcore.builtin.report.report_file import SHARED_PARTS
 from patchcore.builtin.report.sections import PluginSection, plugin_sections
 from patchcore.builtin.report.words import who
 from patchcore.builtin.shared.rows import print_table, print_text
@@ -26,6 +27,9 @@ from patchcore.objects.printable import counted, printable
 __all__ = ["add_arguments", "main"]
 
 _DEFAULT_PAGE = "report.html"
+
+#: Processes that are shown one by one; more are shown in groups.
+_MOST_ROWS = 64
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--run", metavar="ID", help="show this run (default: the latest)")
     choice.add_argument("--all", action="store_true", help="show all runs as if they were one")
+    parser.add_argument(
+        "--processes",
+        action="store_true",
+        help=f"show each process; the default is groups of equal processes if there are more than {_MOST_ROWS}, and in "
+        "JSON always",
+    )
     parser.add_argument("--pending", action="store_true", help="list pending patches by the import that they wait for")
     parser.add_argument("--compare", metavar="ID", help="show the differences from this other run of DIR")
     shared.add_format(parser)
@@ -62,7 +72,8 @@ def main(options: argparse.Namespace) -> int:
     directories, page = _paths(options)
     if page is not None:
         need_jinja("patchcore report --html")
-    every, unreadable = read_reports(*directories)
+    with_events = page is not None or (options.format == "json" and options.processes)
+    every, unreadable = read_reports(*directories, events=with_events)
     correct_clocks(every)
     processes = with_groups(every if options.all else _of_run(every, options.run, options.compare))
     compared = None if options.compare is None else _compared(every, processes, options)
@@ -79,7 +90,7 @@ def main(options: argparse.Namespace) -> int:
         print_json(
             {
                 "runs": sorted({process.run for process in processes}),
-                "processes": [process.content for process in processes],
+                **_view(processes, whole=options.processes),
                 "findings": [finding._asdict() for finding in found],
                 "hits": [hit._asdict() for hit in hits],
                 "never_hit": never_hit(hits),
@@ -96,11 +107,12 @@ def main(options: argparse.Namespace) -> int:
             }
         )
     else:
-        print_table(
-            f"Run {', '.join(sorted({process.run for process in processes}))}",
-            ("RANK", "ROLE", "PID", "HOST", "STATE", "PATCHES", "PROGRAM"),
-            _rows(processes),
-        )
+        title = f"Run {', '.join(sorted({process.run for process in processes}))}"
+        if len(processes) <= _MOST_ROWS or options.processes:
+            print_table(title, ("RANK", "ROLE", "PID", "HOST", "STATE", "PATCHES", "PROGRAM"), _rows(processes))
+        else:
+            print_table(title, ("PROCESSES", "HOSTS", "STATE", "PATCHES", "WHICH", "PROGRAM"), _group_rows(processes))
+            print_text(f"  {counted(len(processes), 'process')}; --processes shows each", indent=2)
         print()
         for section in plugin_sections(processes):
             _print_section(section, processes)
@@ -219,15 +231,60 @@ def _of_run(processes: Sequence[Process], run: Any, compared: Optional[str] = No
     return sorted((process for process in processes if process.run in shown), key=lambda process: process.order)
 
 
+def _view(processes: Sequence[Process], *, whole: bool) -> dict[str, Any]:
+    """Return the processes for JSON: in groups that have equal parts, or each with all of its report."""
+    if whole:
+        return {"processes": [process.content for process in processes]}
+    groups = groups_of(processes)
+    numbers = {id(process): number for number, group in enumerate(groups) for process in group}
+    return {
+        "groups": [{name: group[0].content[name] for name in SHARED_PARTS} for group in groups],
+        "processes": [
+            {
+                "group": numbers[id(process)],
+                **{name: value for name, value in process.content.items() if name not in (*SHARED_PARTS, "timeline")},
+                "started": process.content["timeline"]["started"],
+            }
+            for process in processes
+        ],
+    }
+
+
+def _group_rows(processes: Sequence[Process]) -> list[tuple[str, ...]]:
+    """Return a row for the processes that have the same group of ranks, role, state, patches and program."""
+    current = set(map(id, without_replaced(processes)))
+    groups: dict[tuple[str, ...], list[Process]] = {}
+    for process in processes:
+        content = process.content
+        program = " ".join(content["environment"]["program"].split())
+        key = (process.group, content["role"], _state(process, current), content["summary"], program)
+        groups.setdefault(key, []).append(process)
+    return [
+        (
+            f"{len(group):,}",
+            f"{len({process.content['environment']['host'] for process in group}):,}",
+            *key[2:-1],
+            f"{who(group, ())}{f' of {key[0]}' if key[0] else ''}",
+            key[-1],
+        )
+        for key, group in groups.items()
+    ]
+
+
+def _state(process: Process, current: Container[int]) -> str:
+    """Return the state of a process; ``current`` has the ``id`` of those that no later generation has replaced."""
+    if id(process) not in current:
+        return "replaced"
+    return "error" if process.content["error"] else "finished" if process.content["finished"] else "unfinished"
+
+
 def _rows(processes: Sequence[Process]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     current = set(map(id, without_replaced(processes)))
     for process in processes:
         content, facts = process.content, process.content["environment"]
         name = "" if facts["name"] == "MainProcess" else f"[{facts['name']}] "
-        state = "error" if content["error"] else "finished" if content["finished"] else "unfinished"
-        state = state if id(process) in current else "replaced"
         rank = f"{process.rank} of {process.group}" if process.group else str(process.rank)
-        texts = (rank, content["role"], str(facts["pid"]), facts["host"], state, content["summary"])
+        texts = (rank, content["role"], str(facts["pid"]), facts["host"], _state(process, current), content["summary"])
         rows.append((*texts, name + " ".join(facts["program"].split())))
     return rows

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from patchcore.builtin.report.jobs import without_replaced
 from patchcore.builtin.report.reading import Process
+from patchcore.builtin.report.report_file import SHARED_PARTS
 from patchcore.builtin.report.words import who
 from patchcore.builtin.run.process_report import OTHERS
 from patchcore.builtin.run.roles import LAUNCHER, RANK
@@ -16,7 +18,7 @@ from patchcore.builtin.shared.manifest import compare_manifests
 from patchcore.objects.printable import counted
 from patchcore.report import FAILED, SKIPPED
 
-__all__ = ["findings", "some_of"]
+__all__ = ["findings", "groups_of", "some_of"]
 
 #: More missing ranks in a row, and more processes that did not finish, are one finding; more ranks are counted.
 _MOST_NAMED = 16
@@ -157,6 +159,18 @@ def _gaps(ranks: Iterable[int], size: int) -> list[str]:
             named += (f"rank {absent}" for absent in range(begin, rank))
         begin = rank + 1
     return named
+
+
+def groups_of(processes: Iterable[Process]) -> list[list[Process]]:
+    """Return the processes in groups whose reports are equal in :data:`SHARED_PARTS`."""
+    found: dict[str, list[Process]] = {}
+    keys: dict[tuple[int, ...], str] = {}  # by the ids of the parts, which most processes share
+    for process in processes:
+        ids = tuple(id(process.content[name]) for name in SHARED_PARTS)
+        if ids not in keys:
+            keys[ids] = json.dumps([process.content[name] for name in SHARED_PARTS], sort_keys=True)
+        found.setdefault(keys[ids], []).append(process)
+    return list(found.values())
 
 
 def some_of(processes: Sequence[Process], group: Sequence[Process]) -> str:

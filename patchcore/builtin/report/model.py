@@ -300,11 +300,13 @@ def view_of(processes: Sequence[Process], unreadable: Iterable[Finding] = ()) ->
         processes, unreadable: see :class:`patchcore.builtin.report.reading.Reports`.
     """
     by_name: dict[str, list[_Shared]] = {}
-    for group in _alike(processes, lambda process: process.content["patches"]):
+    groups = _alike(processes, lambda process: process.content["patches"])
+    ranks = {id(group): sum(map(_is_rank, group)) for group in (processes, *groups)}
+    for group in groups:
         for patch in group[0].content["patches"]:
             by_name.setdefault(patch["name"], []).append((group, patch))
     times = _times_applied(processes)
-    patches = tuple(_patch(name, records, processes, times.get(name, ())) for name, records in by_name.items())
+    patches = tuple(_patch(name, records, processes, times.get(name, ()), ranks) for name, records in by_name.items())
     found = any(change.calls is not None for patch in patches for change in patch.changes)
     return Run(processes, findings(processes, unreadable), patches, _targets(processes), found)
 
@@ -319,7 +321,9 @@ def _patch(
     records: Sequence[_Shared],
     everybody: Sequence[Process],
     applied_at: Sequence[float],
+    ranks: Mapping[int, int],
 ) -> PatchView:
+    """Return the view of one patch; ``ranks`` has the number of ranks in each group, by its ``id``."""
     first = records[0][1]
     changes: dict[tuple[str, str, int], list[_Shared]] = {}
     for group, patch in records:
@@ -329,8 +333,8 @@ def _patch(
     for process in (process for group, _ in records for process in group):
         options = options or process.content["manifest"]["patches"].get(name, {}).get("options", {})
     having = [process for group, _ in records for process in group]
-    statuses = {patch["status"] for group, patch in records if any(map(_is_rank, group))}
-    everywhere = sum(map(_is_rank, having)) in (0, sum(map(_is_rank, everybody)))
+    statuses = {patch["status"] for group, patch in records if ranks[id(group)]}
+    everywhere = sum(ranks[id(group)] for group, _ in records) in (0, ranks[id(everybody)])
     return PatchView(
         name,
         origin_of(first),

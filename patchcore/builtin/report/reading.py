@@ -84,12 +84,16 @@ class Reports(NamedTuple):
     unreadable: list[Finding]
 
 
-def read_reports(*directories: Path) -> Reports:
+def read_reports(*directories: Path, events: bool = True) -> Reports:
     """Return the processes that have written a report to ``directories``, and findings for files that cannot be read.
 
     Of several directories, the subfolders are read, too; a report that was collected twice is one process.
 
     A process that has become another program (``exec``) has written several; the last one counts.
+
+    Args:
+        directories: of reports.
+        events: keep the events of the timelines.
 
     Raises:
         SettingsError: there is no such directory, there are no reports in it, or none can be read.
@@ -100,7 +104,7 @@ def read_reports(*directories: Path) -> Reports:
     paths = [path for each in directories for path in _report_files(each, deep=len(directories) > 1)]
     for path in paths:
         try:
-            found.append(Process(read_report(path, lines), modified=path.stat().st_mtime))
+            found.append(Process(read_report(path, lines, events=events), modified=path.stat().st_mtime))
         except (OSError, Malformed) as error:
             fault = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else str(error)
             unreadable.append(Finding("unreadable", path.name, f"{fault}; the report is left out"))

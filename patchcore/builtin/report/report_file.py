@@ -35,7 +35,7 @@ from patchcore.report import (
     Section,
 )
 
-__all__ = ["LARGEST", "Malformed", "SharedLines", "read_report"]
+__all__ = ["LARGEST", "SHARED_PARTS", "Malformed", "SharedLines", "read_report"]
 
 #: Bytes; the report of a process with 10,000 patches has about 10 million.
 LARGEST = 256 * 1024 * 1024
@@ -162,11 +162,11 @@ def _schema(kind: Any, without: Container[str] = ()) -> Any:
 
 
 #: The keys whose values are equal in most processes of a run. They are nearly all of a report.
-_SHARED = ("arguments", "layers", "manifest", "never_hit", "notes", "patches", "problems", "sections", "settings")
+SHARED_PARTS = ("arguments", "layers", "manifest", "never_hit", "notes", "patches", "problems", "sections", "settings")
 
 _REPORT = _schema(_Report)
-_OWN = _schema(_Report, without=_SHARED)
-_SHARED_TYPES = {key.encode(): _schema(get_type_hints(_Report, include_extras=True)[key]) for key in _SHARED}
+_OWN = _schema(_Report, without=SHARED_PARTS)
+_SHARED_TYPES = {key.encode(): _schema(get_type_hints(_Report, include_extras=True)[key]) for key in SHARED_PARTS}
 _NEWS = _schema(list[_News])
 
 
@@ -174,7 +174,7 @@ _NEWS = _schema(list[_News])
 SharedLines = dict[bytes, Any]
 
 
-def read_report(path: Path, lines: Optional[SharedLines] = None) -> dict[str, Any]:
+def read_report(path: Path, lines: Optional[SharedLines] = None, *, events: bool = True) -> dict[str, Any]:
     """Return the content of a report file, with the news beside it that it does not have.
 
     A field that this patchcore does not know is left out.
@@ -183,6 +183,7 @@ def read_report(path: Path, lines: Optional[SharedLines] = None) -> dict[str, An
         path: of the file.
         lines: of the files that were read before; a line that one of them has is not parsed again, and its value is the
             same object. Do not change it.
+        events: keep the events of the timeline. In a run of thousands of processes they take most of the memory.
 
     Raises:
         OSError: it cannot be opened or read.
@@ -197,6 +198,8 @@ def read_report(path: Path, lines: Optional[SharedLines] = None) -> dict[str, An
     if found is None:
         found = _read_whole(data)
     add_news(found, _checked(list(_whole_lines(news)), _NEWS))
+    if not events:
+        found["timeline"]["events"] = []
     return found
 
 
@@ -205,7 +208,7 @@ def _read_lines(data: bytes, known: SharedLines) -> Optional[dict[str, Any]]:
 
     Equal lines are parsed once: between two ranks of a job a few short lines differ.
     """
-    first, *body, end, rest = data.split(b"\n") if data.count(b"\n") > 2 else (b"", b"", b"")
+    first, *body, end, rest = data.split(b"\n") if data.endswith(b"\n}\n") else (b"", b"", b"")
     if (first, end, rest) != (b"{", b"}", b""):
         return None
     own: list[bytes] = []
@@ -224,7 +227,7 @@ def _read_lines(data: bytes, known: SharedLines) -> Optional[dict[str, Any]]:
                 known[line] = value
             shared[key.decode()] = known[line]
         content = _parse(b"{%s}" % b",".join(own))
-        if len(shared) < len(_SHARED) or content.get("schema_version") != SCHEMA_VERSION:
+        if len(shared) < len(SHARED_PARTS) or content.get("schema_version") != SCHEMA_VERSION:
             return None
         return {**_checked(content, _OWN), **shared}
     except Malformed:  # the whole file is parsed for a message that says where

@@ -11,16 +11,22 @@ from patchcore.objects.printable import counted, inflected
 
 __all__ = ["clock", "duration", "numbers", "span", "who"]
 
+#: Of numbers that follow each other; more are not named.
+_MOST_RUNS = 16
+
 
 def numbers(values: Iterable[int]) -> str:
-    """Return numbers with their runs shortened, ``0-3, 7``."""
+    """Return numbers with their runs shortened, ``0-3, 7``; of many runs the first and the last."""
     runs: list[list[int]] = []
     for value in sorted(set(values)):
         if runs and value == runs[-1][1] + 1:
             runs[-1][1] = value
         else:
             runs.append([value, value])
-    return ", ".join(str(first) if first == last else f"{first}\N{EN DASH}{last}" for first, last in runs)
+    texts = [str(first) if first == last else f"{first}\N{EN DASH}{last}" for first, last in runs]
+    if len(texts) > _MOST_RUNS:
+        texts = [*texts[: _MOST_RUNS // 2], "\N{HORIZONTAL ELLIPSIS}", texts[-1]]
+    return ", ".join(texts)
 
 
 def who(group: Sequence[Process], everybody: Sequence[Process]) -> str:

@@ -6,6 +6,7 @@ import functools
 import json
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from patch_folder import Result, run_command
@@ -141,10 +142,58 @@ def test_json(reports: Reports, report: Callable[..., Result]) -> None:
     assert content["schema_version"] == 1
     assert content["runs"] == ["r1"]
     assert [process["environment"]["pid"] for process in content["processes"]] == [101, 102]
-    assert content["processes"][0]["manifest"]["patches"].keys() == {"shop.price"}
+    assert content["groups"][content["processes"][0]["group"]]["manifest"]["patches"].keys() == {"shop.price"}
     (finding,) = content["findings"]
     assert finding.keys() == {"kind", "processes", "subject", "message"}
     assert (finding["kind"], finding["subject"]) == ("difference", "patch shop.price")
+
+
+def test_json_has_equal_parts_once_and_each_process_on_request(reports: Reports, report: Callable[..., Result]) -> None:
+    for rank in range(3):
+        reports.write(patcher(PRICE), rank, role="rank", finished=rank < 2)
+    reports.write(patcher(LABEL), 3, role="rank")
+    content = json.loads(report("--format", "json").out)
+    assert [process["group"] for process in content["processes"]] == [0, 0, 0, 1]
+    assert [process["finished"] for process in content["processes"]] == [True, True, False, True]
+    assert [[patch["name"] for patch in group["patches"]] for group in content["groups"]] == [
+        ["shop.price"],
+        ["shop.label"],
+    ]
+    whole = json.loads(report("--format", "json", "--processes").out)
+    assert "groups" not in whole
+    for process, each in zip(content["processes"], whole["processes"]):
+        parts = content["groups"][process.pop("group")]
+        assert process.pop("started") == each["timeline"]["started"]
+        assert each["timeline"]["events"]
+        del each["timeline"]
+        assert {**process, **parts} == each
+
+
+def test_many_processes_are_shown_in_groups(reports: Reports, report: Callable[..., Result]) -> None:
+    """Rows for thousands of ranks would hide the few that differ; what is said of the run stays the same."""
+    first = json.loads(reports.write(patcher(PRICE), 0, role="rank").read_text())
+    for rank in range(1, 100):
+        facts = {**first["environment"], "rank": rank, "pid": 1000 + rank, "host": f"node{rank // 8}", "ranks": 100}
+        content = {**first, "environment": facts, "finished": bool(rank % 3)}
+        (reports.folder / f"report-{rank}.json").write_text(json.dumps(content))
+    result = report()
+    assert result.rows()[:5] == [
+        ["Run r1"],
+        ["PROCESSES", "HOSTS", "STATE", "PATCHES", "WHICH", "PROGRAM"],
+        ["67", "14", "finished", "1 pending", ANY, "train.py"],
+        [
+            "33",
+            "13",
+            "unfinished",
+            "1 pending",
+            "ranks 3, 6, 9, 12, 15, 18, 21, 24, \N{HORIZONTAL ELLIPSIS}, 99",
+            "train.py",
+        ],
+        ["100 processes; --processes shows each"],
+    ]
+    each = report("--processes")
+    assert len([row for row in each.rows() if "train.py" in row]) == 100
+    assert result.out.partition("Findings")[2] == each.out.partition("Findings")[2] != ""
 
 
 # --- several runs in one directory ---------------------------------------------------------------------------------

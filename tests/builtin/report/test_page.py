@@ -168,6 +168,14 @@ def test_arguments_are_quoted_as_a_shell_needs_them(content: dict[str, Any]) -> 
     assert "patchcore run --disable 'a b' --" in page_of(Process(content)).paths["options"]
 
 
+def test_the_page_draws_the_timelines_of_the_first_200_processes(content: dict[str, Any]) -> None:
+    run = large_run(content, ranks=203, workers=1, patches=2, sites=2)  # and the launcher
+    page = page_of(*run)
+    assert sum(tag == "figcaption" for tag, _ in page.tags) == 200
+    assert "The timelines of 4 more processes are left out" in page.paths["timeline"]
+    assert "left out" not in page_of(*large_run(content, ranks=199, workers=1, patches=2, sites=2)).paths["timeline"]
+
+
 def test_a_large_run_makes_a_page_of_a_few_megabytes(content: dict[str, Any]) -> None:
     run = large_run(content)
     assert len(run) == 1 + 64 * 9

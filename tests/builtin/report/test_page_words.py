@@ -15,6 +15,8 @@ def process(role: str, rank: int = 0) -> Process:
 def test_numbers() -> None:
     assert numbers([7, 2, 1, 3, 9, 10, 1]) == "1\N{EN DASH}3, 7, 9\N{EN DASH}10"
     assert numbers([]) == ""
+    assert numbers(range(0, 32, 2)) == ", ".join(map(str, range(0, 32, 2)))
+    assert numbers(range(0, 34, 2)) == "0, 2, 4, 6, 8, 10, 12, 14, \N{HORIZONTAL ELLIPSIS}, 32"
 
 
 def test_who() -> None:

@@ -14,6 +14,7 @@ from patchcore.report import APPLIED, FAILED, REVERTED
 
 __all__ = ["Lane", "Timeline", "timeline_of"]
 
+_MOST_LANES = 200  # a browser needs seconds for the lines of thousands of processes, and nobody compares them by eye
 _MOST_WORKERS = 12  # lanes, where no process leads
 _DEEPEST = 4  # imports inside imports
 _MARKS = (FAILED, REVERTED, APPLIED, COMPARED)  # the worst first
@@ -121,13 +122,15 @@ class Timeline(NamedTuple):
     Args:
         origin: when the axis begins, in seconds since the epoch.
         scale: of the axis.
-        lanes: the main processes, each with its workers.
+        lanes: the main processes, each with its workers; of thousands the first.
+        left_out: how many main processes have no lane.
         imports: the earliest first.
     """
 
     origin: float
     scale: TimeScale
     lanes: list[Lane]
+    left_out: int
     imports: list[_Import]
 
     @property
@@ -154,14 +157,15 @@ def timeline_of(run: Run) -> Optional[Timeline]:
     origin = min(float(process.content["timeline"]["started"]) for process in timed)
     leading = [Lane(process, origin) for process in timed if process.leads]
     workers = [Lane(process, origin) for process in timed if not process.leads]
-    scale = TimeScale(spell for lane in (*leading, *workers) for spell in lane.spells())
     # A worker is shown with the process that started it, else with the first of its rank.
     parents = {lane.identity: lane for lane in reversed(leading)}
     of_rank = {lane.process.rank: lane for lane in reversed(leading)}
     for worker in workers if leading else ():
         parent = worker.identity[0], worker.process.content["environment"].get("parent")
         parents.get(parent, of_rank.get(worker.process.rank, leading[0])).workers.append(worker)
-    return Timeline(origin, scale, leading or workers[:_MOST_WORKERS], _imports(run, timed))
+    lanes = leading[:_MOST_LANES] if leading else workers[:_MOST_WORKERS]
+    scale = TimeScale(spell for lane in lanes for each in (lane, *lane.workers) for spell in each.spells())
+    return Timeline(origin, scale, lanes, len(leading[_MOST_LANES:]), _imports(run, timed))
 
 
 def _imports(run: Run, timed: Sequence[Process]) -> list[_Import]:
