@@ -12,10 +12,11 @@ import contextlib
 import functools
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
-from importlib.util import decode_source
-from typing import Any, NamedTuple, Optional, Union
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ModuleSpec
+from importlib.util import decode_source, spec_from_file_location
+from pathlib import Path
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 from patchcore.builtin.drift.syntax import FunctionNode
 from patchcore.builtin.shared.sources import parse_source
@@ -102,8 +103,9 @@ class _Scope:
 class _Module:
     """The source of one module, read."""
 
-    def __init__(self, name: str, source: str, is_package: bool) -> None:
+    def __init__(self, name: str, source: str, is_package: bool, find: Callable[[str], Any]) -> None:
         self.name = name
+        self._find = find
         self.package = name if is_package else name.rpartition(".")[0]
         self.tree = parse_source(source)
         self.scope = _Scope(self.tree.body)
@@ -132,7 +134,7 @@ class _Module:
         """Return whether a module is one of the same library in C, which may put names anywhere: ``torch._C``."""
         if _root(name) != _root(self.name):
             return False
-        origin = getattr(_spec(name), "origin", None)
+        origin = getattr(self._find(name), "origin", None)
         return isinstance(origin, str) and origin.endswith(tuple(EXTENSION_SUFFIXES))
 
     def scope_of(self, node: ast.ClassDef) -> _Scope:
@@ -174,9 +176,15 @@ def reading_once() -> Iterator[None]:
 
 
 class Sources:
-    """The modules of libraries as they lie on the disk, each read once."""
+    """The modules of libraries as they lie on the disk, each read once.
 
-    def __init__(self) -> None:
+    Args:
+        trees: by top-level package, the folder that contains a release of it which is not installed.
+    """
+
+    def __init__(self, trees: Optional[Mapping[str, Path]] = None) -> None:
+        self._trees = trees or {}
+        self._own: dict[str, Optional[_Module]] = {}  # of the trees, which no other Sources may see
         self._modules: dict[str, Optional[_Module]] = {} if _shared is None else _shared
 
     def find(self, target: Target) -> Definition:
@@ -196,7 +204,7 @@ class Sources:
     def defines(self, module: str, name: str) -> bool:
         """True if the source of a module defines a class ``name``; reads only a part of it."""
         try:
-            source = _source(_spec(module))
+            source = _source(self._spec(module))
         except (AttributeError, SyntaxError, ValueError):  # there is no such module, or Python cannot read it
             return False
         return source is not None and re.search(rf"^class {re.escape(name)}\b", source, re.MULTILINE) is not None
@@ -221,6 +229,33 @@ class Sources:
         if isinstance(definition.node, ast.ClassDef):
             return module.scope_of(definition.node).names
         return module.scope.names
+
+    def imports_of(self, definition: Definition) -> Iterator[tuple[str, Target]]:
+        """Yield the names that a definition imports, or its module does, each with what the import names."""
+        module = self._module(definition.module)
+        statements = [s for bound in module.scope.names.values() for s in bound]
+        inside = [node for statement in definition.nodes for node in ast.walk(statement)]
+        for node in (*statements, *inside):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    if alias.asname:
+                        yield alias.asname, Target(alias.name, ())
+                    else:
+                        yield _root(alias.name), Target(_root(alias.name), ())
+            elif isinstance(node, ast.ImportFrom):
+                source = module.absolute(node)
+                for alias in node.names:
+                    if alias.name != "*":
+                        yield alias.asname or alias.name, Target(source, (alias.name,))
+
+    def names_of(self, module: str) -> Iterable[str]:
+        """Return the names that the source of a module binds."""
+        return self._module(module).scope.names
+
+    def files(self, root: str) -> Iterator[Path]:
+        """Yield the Python files of a top-level package."""
+        for folder in getattr(self._spec(root), "submodule_search_locations", None) or ():
+            yield from sorted(Path(folder).rglob("*.py"))
 
     def _whole(self, name: str) -> Definition:
         """The definition of a module."""
@@ -372,28 +407,40 @@ class Sources:
         return [c for i, c in enumerate(found) if last[c.node] == i], beyond
 
     def _module(self, name: str) -> _Module:
-        if name not in self._modules:
-            self._modules[name] = _read(name)
-        module = self._modules[name]
+        modules = self._own if _root(name) in self._trees else self._modules
+        if name not in modules:
+            modules[name] = self._read(name)
+        module = modules[name]
         if module is None:
             raise _Unreadable(name, f"{name} has no Python source")
         return module
 
+    def _read(self, name: str) -> Optional[_Module]:
+        """Read a module's source; return ``None`` where it has none."""
+        spec = self._spec(name)
+        if spec is None:
+            parent = name.rpartition(".")[0]
+            # a module written in C can contain modules that have no file: torch._C
+            if parent and self._read(parent) is None:
+                return None
+            nearest = did_you_mean(name, self._submodules(parent)) if parent else ""
+            raise TargetNotFound(f"there is no module {name}{nearest}")
+        source = _source(spec)
+        is_package = spec.submodule_search_locations is not None
+        try:
+            return None if source is None else _Module(name, source, is_package, self._spec)
+        except (SyntaxError, ValueError, RecursionError) as error:
+            raise _Unreadable(name, f"this Python cannot read the source of {name}: {error}") from error
 
-def _read(name: str) -> Optional[_Module]:
-    """Read a module's source; return ``None`` where it has none."""
-    spec = _spec(name)
-    if spec is None:
-        parent = name.rpartition(".")[0]
-        if parent and _read(parent) is None:  # a module written in C can contain modules that have no file: torch._C
-            return None
-        nearest = did_you_mean(name, submodule_names(parent)) if parent else ""
-        raise TargetNotFound(f"there is no module {name}{nearest}")
-    source = _source(spec)
-    try:
-        return None if source is None else _Module(name, source, spec.submodule_search_locations is not None)
-    except (SyntaxError, ValueError, RecursionError) as error:
-        raise _Unreadable(name, f"this Python cannot read the source of {name}: {error}") from error
+    def _spec(self, name: str) -> Any:
+        tree = self._trees.get(_root(name))
+        return _spec(name) if tree is None else _spec_in(tree, name)
+
+    def _submodules(self, parent: str) -> Iterable[str]:
+        tree = self._trees.get(_root(parent))
+        if tree is None:
+            return submodule_names(parent)
+        return [f"{parent}.{path.stem}" for path in tree.joinpath(*parent.split(".")).glob("*.py")]
 
 
 def _spec(name: str) -> Any:
@@ -402,6 +449,19 @@ def _spec(name: str) -> Any:
     if spec is None:  # not imported, or the module has put another object in its place
         spec = found_spec(name)
     return None if isinstance(spec, StubSpec) else spec
+
+
+def _spec_in(tree: Path, name: str) -> Any:
+    """Return the spec of a module of a release that is not installed, ``None`` for none."""
+    place = tree.joinpath(*name.split("."))
+    if place.is_dir():
+        init = place / "__init__.py"
+        if init.is_file():
+            return spec_from_file_location(name, init, submodule_search_locations=[str(place)])
+        return ModuleSpec(name, None, is_package=True)
+    files = (place.with_name(place.name + suffix) for suffix in (*SOURCE_SUFFIXES, *EXTENSION_SUFFIXES))
+    file = next((file for file in files if file.is_file()), None)
+    return None if file is None else spec_from_file_location(name, file)
 
 
 def _source(spec: Any) -> Optional[str]:

@@ -16,6 +16,7 @@ from patchcore.builtin.drift.recorded import (
     UNVERSIONED,
     Fingerprint,
     Library,
+    Recorded,
     recorded_by,
     version_key,
 )
@@ -42,8 +43,10 @@ __all__ = [
     "UNKNOWN",
     "Comparison",
     "Drift",
+    "Note",
     "fingerprinted",
     "remarks",
+    "remarks_of",
     "remarks_on",
 ]
 
@@ -55,8 +58,30 @@ UNKNOWN = "unknown"
 
 
 #: The kinds of findings about targets that have changed, the gravest first.
-KINDS = (GONE, "signature", "copy", "body")
-_KINDS = {GONE: GONE, SIGNATURE_CHANGED: KINDS[1], BODY_CHANGED: KINDS[3]}
+KINDS = (GONE, "signature", "reads", "copy", "body")
+_KINDS = {GONE: GONE, SIGNATURE_CHANGED: KINDS[1], BODY_CHANGED: KINDS[4]}
+
+
+#: Reasons of comparisons after which nothing else can be known of the library.
+_NO_LIBRARY = ("in no distribution",)
+
+
+class Note(NamedTuple):
+    """A remark on the replacement of a target, read from sources.
+
+    Args:
+        kind: of the finding; empty if it is shown and is no finding.
+        text: one line.
+        advice: the next step.
+        difference: a diff of three, for a copy.
+        replaces_change: true if it says all that there is to say on the change of the target.
+    """
+
+    kind: str
+    text: str
+    advice: str = ""
+    difference: str = ""
+    replaces_change: bool = False
 
 
 class Comparison(NamedTuple):
@@ -70,7 +95,8 @@ class Comparison(NamedTuple):
         detail: the change, or the reason why it is unknown.
         difference: the diff of the recorded and the installed source, if both are available.
         reason: in a few words why the target was not compared, if ``status`` is ``unknown``.
-        is_copy: true if the replacement is an edited copy of the original; ``detail`` has how far it has followed.
+        kind: of the finding: ``gone``, ``signature`` or ``body``; empty if the change is no finding.
+        notes: what the replacement means for it: further findings, some in the place of that of the change.
     """
 
     target: Target
@@ -80,12 +106,8 @@ class Comparison(NamedTuple):
     detail: str = ""
     difference: str = ""
     reason: str = ""
-    is_copy: bool = False
-
-    @property
-    def kind(self) -> str:
-        """The kind of the finding: ``gone``, ``signature``, ``copy`` or ``body``."""
-        return KINDS[-2] if self.is_copy and self.status == BODY_CHANGED else _KINDS[self.status]
+    kind: str = ""
+    notes: tuple[Note, ...] = ()
 
     @property
     def drifted(self) -> bool:
@@ -103,6 +125,7 @@ class Comparison(NamedTuple):
             "detail": self.detail,
             "difference": self.difference,
             "reason": self.reason,
+            "notes": [note._asdict() for note in self.notes],
         }
 
     def __str__(self) -> str:
@@ -112,31 +135,39 @@ class Comparison(NamedTuple):
 
 
 class Drift:
-    """Compares the installed libraries with the fingerprints that plugins carry.
+    """Compares libraries with the fingerprints that plugins carry.
 
     Args:
         original_of: returns the unpatched value of a slot; by default its present value, for a process without patches.
         environment: the installed libraries; looked up by default.
+        originals: of the libraries; those that are installed by default.
+        recorded: compare with these fingerprints, instead of those that the plugins carry.
     """
 
     def __init__(
-        self, original_of: Optional[Callable[[Slot], Any]] = None, environment: Optional[Environment] = None
+        self,
+        original_of: Optional[Callable[[Slot], Any]] = None,
+        environment: Optional[Environment] = None,
+        *,
+        originals: Optional[Originals] = None,
+        recorded: Optional[Recorded] = None,
     ) -> None:
         self._environment = environment or Environment()
         self._original_of = original_of
-        self._known: Optional[Originals] = None
+        self._known = originals
+        self._recorded = recorded
 
     def of(self, entry: PlannedPatch, *, skip_recorded: bool = False) -> list[Comparison]:
         """Return a comparison for each target of one patch; none if its plugin carries no fingerprints.
 
         Args:
             entry: of a plan, with any verdict; its library is installed.
-            skip_recorded: skip targets whose installed version is recorded.
+            skip_recorded: skip targets whose installed version is recorded, and do not read replacements.
 
         Raises:
             PluginError: the file cannot be read.
         """
-        recorded = recorded_by(entry.provenance)
+        recorded = self._recorded or recorded_by(entry.provenance)
         if recorded is None:
             return []
         found = []
@@ -144,41 +175,89 @@ class Drift:
             library = Library.of(target, self._environment)
             if skip_recorded and recorded.has(library, target):
                 continue
-            nearest = recorded.nearest(library, target)
-            if nearest is None:
-                why = f"no version of {library.name} is recorded; run patchcore fingerprint {entry.patch.name}"
-                reason = "not recorded"
-                if library.version == UNVERSIONED:
-                    why, reason = "no distribution provides it, so its version is unknown", "in no distribution"
-                found.append(Comparison(target, UNKNOWN, library, None, why, reason=reason))
-                continue
-            version, target = nearest  # as it was spelt then
-            before = recorded.entries(Library(library.name, version))[str(target)]
-            if before == UNSEEN:
-                why = f"its source does not show it, and {library.name} {version} was recorded without importing it"
-                found.append(Comparison(target, UNKNOWN, library, version, why, reason="recorded as unseen"))
-                continue
-            reason = copied = ""
-            difference = ""
-            try:
-                now = self._originals().fingerprint(change, target)
-                status, detail = _compare(before, now)
-                if status in (BODY_CHANGED, SIGNATURE_CHANGED):
-                    old, new = recorded.source(before.source), self._originals().source(now.source)
-                    difference = _difference(old, new, Library(library.name, version), library)
-                    copied = _stale_copy(change, old, new)
-                    detail = "; ".join(filter(None, (detail, copied)))
-            except TargetNotFound as error:
-                status, detail = GONE, str(error)
-            except NotShown as error:
-                if recorded.was_defined(before, target):  # the library took this name out
-                    status, detail = GONE, f"its source defines it no more ({error})"
-                else:
-                    status, detail, reason = UNKNOWN, f"seen only once it is imported ({error})", "not in a source"
-            except Unseen as error:
-                status, detail, reason = UNKNOWN, f"seen only once it is imported ({error})", "not in a source"
-            found.append(Comparison(target, status, library, version, detail, difference, reason, bool(copied)))
+            compared = self._compare(change, target, library, recorded, entry.patch.name)
+            if not skip_recorded and compared.reason not in _NO_LIBRARY:
+                compared = self._judged(change, compared, recorded)
+            found.append(compared)
         return found
+
+    def notes_on(self, entry: PlannedPatch) -> list[Note]:
+        """Return the findings that need no fingerprint of a target: calls, names that are read, what is added.
+
+        Args:
+            entry: of a plan; its library is installed.
+
+        Raises:
+            PluginError: the file cannot be read.
+        """
+        from patchcore.builtin.drift.replacements.judging import Judge
+
+        recorded = self._recorded or recorded_by(entry.provenance)
+        judge = Judge(self._originals(), self._environment, recorded)
+        found = [] if recorded is not None else [
+            note
+            for change, target in fingerprinted(entry.patch, entry.targets)
+            for note in judge.without_fingerprint(change, target)
+        ]
+        for change, target in zip(entry.patch.changes, entry.targets):
+            if isinstance(change, SlotChange) and change.adds:
+                found += judge.of_addition(change, target, entry.provenance)
+        return found
+
+    def _compare(
+        self, change: Any, target: Target, library: Library, recorded: Recorded, patch: str
+    ) -> Comparison:
+        nearest = recorded.nearest(library, target)
+        if nearest is None:
+            why = f"no version of {library.name} is recorded; run patchcore fingerprint {patch}"
+            reason = "not recorded"
+            if library.version == UNVERSIONED:
+                why, reason = "no distribution provides it, so its version is unknown", "in no distribution"
+            return Comparison(target, UNKNOWN, library, None, why, reason=reason)
+        version, target = nearest  # as it was spelt then
+        before = recorded.entries(Library(library.name, version))[str(target)]
+        if before == UNSEEN:
+            why = f"its source does not show it, and {library.name} {version} was recorded without importing it"
+            return Comparison(target, UNKNOWN, library, version, why, reason="recorded as unseen")
+        reason = difference = ""
+        try:
+            now = self._originals().fingerprint(change, target)
+            status, detail = _compare(before, now)
+            if status in (BODY_CHANGED, SIGNATURE_CHANGED):
+                old, new = recorded.source(before.source), self._originals().source(now.source)
+                difference = _difference(old, new, Library(library.name, version), library)
+        except TargetNotFound as error:
+            status, detail = GONE, str(error)
+        except NotShown as error:
+            if recorded.was_defined(before, target):  # the library took this name out
+                status, detail = GONE, f"its source defines it no more ({error})"
+            else:
+                status, detail, reason = UNKNOWN, f"seen only once it is imported ({error})", "not in a source"
+        except Unseen as error:
+            status, detail, reason = UNKNOWN, f"seen only once it is imported ({error})", "not in a source"
+        return Comparison(target, status, library, version, detail, difference, reason, _KINDS.get(status, ""))
+
+    def _judged(self, change: Any, compared: Comparison, recorded: Recorded) -> Comparison:
+        """Return a comparison with the notes on its replacement."""
+        from patchcore.builtin.drift.replacements.judging import Judge  # for those who check
+
+        judge = Judge(self._originals(), self._environment, recorded)
+        if compared.status == GONE:
+            return compared
+        kind, notes = compared.kind, list(judge.of_calls(change, compared.target))
+        if compared.status == SIGNATURE_CHANGED and judge.accepts_calls(change, compared.target):
+            kind = KINDS[-1]
+        if notes and kind == KINDS[1]:
+            kind = ""
+        before = recorded.entries(Library(compared.library.name, compared.recorded or ""))
+        if compared.drifted and not judge.concerns(change, compared.target, before.get(str(compared.target))):
+            kind = ""
+        copied = judge.of_copy(change, compared.target, compared.library, drifted=compared.drifted)
+        if copied is not None:
+            notes.append(copied)
+            kind = "" if kind == KINDS[-1] else kind
+        notes += judge.of_names(change, compared.target)
+        return compared._replace(kind=kind, notes=tuple(notes))
 
     def _originals(self) -> Originals:
         if self._known is None:
@@ -199,16 +278,40 @@ def remarks_on(entry: PlannedPatch, environment: Environment, *, thorough: bool)
     drift = Drift(ENGINE.journal.original, environment)
     try:
         comparisons = drift.of(entry, skip_recorded=not thorough)
+        notes = drift.notes_on(entry) if thorough else []
     except PluginError as error:
         return [Remark(str(error), logging.WARNING, finding=True, topic="plugin")]
+    return remarks_of(comparisons, notes, entry, thorough=thorough)
+
+
+def remarks_of(
+    comparisons: Sequence[Comparison], notes: Iterable[Note], entry: PlannedPatch, *, thorough: bool
+) -> list[Remark]:
+    """Return the remarks for comparisons of a patch; see :func:`remarks_on`.
+
+    Args:
+        comparisons: of its targets.
+        notes: on what is compared with no fingerprint.
+        entry: the patch.
+        thorough: add the comparisons, for programs.
+    """
     changed = [comparison for comparison in comparisons if comparison.drifted]
-    level = logging.WARNING if changed else logging.INFO
+    level = logging.WARNING if any(comparison.kind for comparison in changed) else logging.INFO
     lines = remarks(comparisons)
     advice = f"Adapt the patch and run patchcore fingerprint {entry.provenance.plugin}"
     found = [
         Remark(line, level, finding=True, advice=advice, topic=comparison.kind)
         for line, comparison in zip(lines, changed)  # the lines about drift are the first
+        if comparison.kind
     ]
+    every = [*(note for comparison in comparisons for note in comparison.notes), *notes]
+    found += (Remark(n.text, logging.INFO, finding=bool(n.kind), advice=n.advice, topic=n.kind or "drift") for n in every)
+    superseded = [
+        Remark(line, topic="drift")
+        for line, comparison in zip(lines, changed)
+        if not comparison.kind and not any(note.replaces_change for note in comparison.notes)
+    ]
+    found += superseded
     found += (Remark(line, level, topic="drift") for line in lines[len(changed) :])
     if thorough and comparisons:
         found.append(Remark("", topic="drift", data=tuple(comparison.to_dict() for comparison in comparisons)))
@@ -265,16 +368,6 @@ def _difference(before: str, now: str, old: Library, new: Library) -> str:
 
     lines, new_lines = relaid(before).splitlines(), relaid(now).splitlines()
     return "\n".join(difflib.unified_diff(lines, new_lines, str(old), str(new), n=2, lineterm=""))
-
-
-def _stale_copy(change: Any, before: str, now: str) -> str:
-    """Return how far a replacement that is a copy has followed a change of its original, ``""`` if it is no copy."""
-    if not before or not now:
-        return ""
-    from patchcore.builtin.drift.copies import copy_of, describe_copy  # for those whose targets have changed
-
-    copy = copy_of(change)
-    return describe_copy(copy, before, now) if copy else ""
 
 
 def _members(before: Mapping[str, str], now: Mapping[str, str]) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+from collections.abc import Mapping
+from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Callable, Optional
 
@@ -39,6 +41,7 @@ class Originals:
         original_of: returns the unpatched value of a slot; by default its present value.
         import_missing: import the modules of targets that the source does not show.
         from_sources: read sources only, so that the result does not depend on the modules that are imported.
+        trees: see :class:`Sources`; with it, sources only are read.
     """
 
     def __init__(
@@ -47,11 +50,12 @@ class Originals:
         *,
         import_missing: bool = False,
         from_sources: bool = False,
+        trees: Optional[Mapping[str, Path]] = None,
     ) -> None:
-        self._sources = Sources()
+        self.sources = Sources(trees)
         self._original_of = original_of or Slot.lookup
         self._import_missing = import_missing
-        self._from_sources = from_sources
+        self._from_sources = from_sources or bool(trees)
         self._nodes: dict[str, tuple[ast.AST, ...]] = {}
 
     def fingerprint(self, change: Change, target: Target) -> Fingerprint:
@@ -67,7 +71,7 @@ class Originals:
             Exception: the import of the module failed with it, with ``import_missing``.
         """
         try:
-            return self._of_definition(self._sources.find(target))
+            return self._of_definition(self.sources.find(target))
         except ForeignDefinition as error:
             return Fingerprint(f"of {error.args[0]}")
         except Unseen:
@@ -101,7 +105,7 @@ class Originals:
     def _has_owner(self, target: Target) -> bool:
         """Return whether only the last step of a target that the source lacks is not there."""
         try:
-            self._sources.find(Target(target.module, target.path[:-1]))
+            self.sources.find(Target(target.module, target.path[:-1]))
         except TargetNotFound:
             return False
         except (Unseen, ForeignDefinition):
@@ -116,7 +120,7 @@ class Originals:
         if isinstance(node, _FUNCTIONS):
             return Fingerprint(source, signature_text(node.args))
         if isinstance(node, (ast.ClassDef, ast.Module)):
-            bound = self._sources.members(definition)
+            bound = self.sources.members(definition)
             members = {name: digest(nodes) for name, nodes in sorted(bound.items())}
             return Fingerprint(source, self._signature_of_class(definition), members)
         return Fingerprint(source)
@@ -126,7 +130,7 @@ class Originals:
             return ""
         for name in ("__init__", "__new__"):
             try:
-                made = self._sources.inside(definition, name)
+                made = self.sources.inside(definition, name)
             except (Unseen, TargetNotFound):
                 return ""
             if isinstance(made.node, _FUNCTIONS):
@@ -141,7 +145,7 @@ class Originals:
         target = _where(value)
         if target is not None:
             try:
-                definition = self._sources.find(target)
+                definition = self.sources.find(target)
             except (Unseen, ForeignDefinition, TargetNotFound):
                 pass
             else:

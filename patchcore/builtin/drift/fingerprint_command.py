@@ -10,6 +10,8 @@ from typing import NamedTuple, Optional
 
 from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
+from patchcore.builtin.drift.replacements.reads import name_fingerprints, names_read
+from patchcore.declare.changes import SlotChange
 from patchcore.builtin.drift.recorded import UNSEEN, Fingerprint, Library, Recorded, file_of
 from patchcore.builtin.shared.command_line import print_problems
 from patchcore.builtin.shared.rows import print_table, print_text
@@ -47,16 +49,25 @@ class _Plugin:
         self.libraries = libraries
         self.recorded = Recorded.read(path)
         self.now: dict[Library, dict[str, Fingerprint]] = {}
+        self.names: dict[Library, dict[str, Fingerprint]] = {}
+        self.reviewed: dict[str, dict[str, str]] = {}
         self.failures: list[_Row] = []
         self.sources: dict[str, str] = {}
 
     def take(self, candidate: Candidate, originals: Originals, environment: Environment) -> None:
         """Take the fingerprints of one patch."""
         targets = [change.target.pin(environment.is_module) for change in candidate.patch.changes]
+        for change, target in zip(candidate.patch.changes, targets):
+            library = Library.of(target, environment)
+            if isinstance(change, SlotChange) and not (self.libraries and library.name not in self.libraries):
+                read = [target] if change.adds else names_read(change, target, originals.sources, environment.is_module)
+                found = {str(name): one for name, one in name_fingerprints(read, originals).items()}
+                self.names.setdefault(library, {}).update(found)
         for change, target in fingerprinted(candidate.patch, targets):
             library = Library.of(target, environment)
             if self.libraries and library.name not in self.libraries:
                 continue
+            self.reviewed.setdefault(library.name, {})[str(target)] = library.version
             found = self.now.setdefault(library, {})
             if str(target) in found:
                 continue
@@ -93,6 +104,9 @@ class _Plugin:
             versions = self.recorded.libraries.setdefault(library.name, {})
             kept = {} if self.whole else versions.get(library.version, {})
             versions[library.version] = {**kept, **now}
+        for library, read in self.names.items():
+            names = self.recorded.names.setdefault(library.name, {})
+            names[library.version] = {**({} if self.whole else names.get(library.version, {})), **read}
         return self.recorded.add_sources(self.sources)
 
 

@@ -24,6 +24,7 @@ from patchcore.planning.provenance import Provenance
 
 __all__ = [
     "ABSENT_SOURCE",
+    "DEFINED",
     "UNSEEN",
     "UNVERSIONED",
     "Fingerprint",
@@ -39,11 +40,17 @@ SCHEMA_VERSION = 1
 #: The source of an entry that is not there.
 ABSENT_SOURCE = "absent"
 
+#: The source of a name that is there.
+DEFINED = "defined"
+
 #: The version of a library that has none.
 UNVERSIONED = "unversioned"
 
 #: Matches a digest of :func:`patchcore.builtin.drift.syntax.digest`, but no word for a missing source.
 _DIGEST = re.compile("[0-9a-f]{16}")
+
+#: So many different sources of a target are kept.
+_KEPT = 8
 
 #: Between the first and the last of several versions that follow one another.
 _TO = " - "
@@ -99,7 +106,10 @@ class Recorded:
     Args:
         path: of the file.
         libraries: the fingerprints by library, version and target.
-        sources: normalised sources by their digests, compressed: of each target in the last version that has it.
+        sources: normalised sources by their digests, compressed: of each target in the last versions that differ.
+        names: in the same form as ``libraries``, the names of a library that replacements read, and those that patches
+            add with ``create=True``; their source is ``absent`` or ``defined``.
+        reviewed: by library and target, the version up to which the author has looked at a replacement that is a copy.
     """
 
     def __init__(
@@ -107,9 +117,13 @@ class Recorded:
         path: Path,
         libraries: dict[str, dict[str, dict[str, Fingerprint]]],
         sources: Optional[dict[str, str]] = None,
+        names: Optional[dict[str, dict[str, dict[str, Fingerprint]]]] = None,
+        reviewed: Optional[dict[str, dict[str, str]]] = None,
     ) -> None:
         self.path = path
         self.libraries = libraries
+        self.names = names or {}
+        self.reviewed = reviewed or {}
         self._sources = sources or {}
 
     @classmethod
@@ -129,8 +143,11 @@ class Recorded:
             content = json.loads(text)
             if content["schema_version"] != SCHEMA_VERSION:
                 raise ValueError(f"schema_version {content['schema_version']!r}, expected {SCHEMA_VERSION}")
-            libraries = {name: _expanded(library) for name, library in content["libraries"].items()}
-            return cls(path, libraries, dict(content.get("sources", {})))
+            found = content["libraries"]
+            libraries = {name: _expanded(library, "targets") for name, library in found.items()}
+            names = {name: _expanded(library, "names") for name, library in found.items()}
+            reviewed = {name: dict(library.get("reviewed", {})) for name, library in found.items()}
+            return cls(path, libraries, dict(content.get("sources", {})), names, reviewed)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise PluginError(
                 f"{path} cannot be read ({describe_error(error)}); delete it and record it again: patchcore fingerprint"
@@ -150,10 +167,20 @@ class Recorded:
         With it comes the target as it is recorded: in ``shop.core.price``, ``shop.core`` may have been a module in that
         version that the installed one lacks. There is none for a library without a version.
         """
+        return self._nearest(self.libraries, library, target)
+
+    def nearest_name(self, library: Library, target: Target) -> Optional[tuple[str, Fingerprint]]:
+        """Return the same for a name that a replacement reads or a patch adds, with its entry."""
+        found = self._nearest(self.names, library, target)
+        return None if found is None else (found[0], self.names[library.name][found[0]][str(found[1])])
+
+    def _nearest(
+        self, table: Mapping[str, Mapping[str, Mapping[str, Fingerprint]]], library: Library, target: Target
+    ) -> Optional[tuple[str, Target]]:
         spelling = _dotted(str(target))
         having = {
             version: recorded
-            for version, entries in self.libraries.get(library.name, {}).items()
+            for version, entries in table.get(library.name, {}).items()
             if (recorded := next(_spelt(entries, target, spelling), None)) is not None
         }
         if library.version not in having and (library.version == UNVERSIONED or not having):
@@ -177,27 +204,81 @@ class Recorded:
         return bool(source) and not re.search(rf"^class {re.escape(str(target.path[-2]))}\b", source, re.MULTILINE)
 
     def source(self, digest: str) -> str:
-        """Return the normalised source that has this digest, ``""`` where the file does not have it."""
+        """Return the normalised source that has this digest, ``""`` where the file does not have it.
+
+        An older source of a target is compressed with the next newer one as the dictionary.
+        """
+        chain: list[str] = []
+        while digest:
+            base, _, data = self._sources.get(digest, "").rpartition(":")
+            if not data or len(chain) > _KEPT:
+                return ""
+            chain.append(data)
+            digest = base
+        text = b""
         try:
-            return zlib.decompress(binascii.a2b_base64(self._sources.get(digest, ""))).decode()
+            for data in reversed(chain):
+                stream = zlib.decompressobj(zdict=text) if text else zlib.decompressobj()
+                text = stream.decompress(binascii.a2b_base64(data)) + stream.flush()
+            return text.decode()
         except (ValueError, TypeError, zlib.error):
             return ""
 
+    def releases(self, library: str, target: Target) -> list[tuple[str, str]]:
+        """Return the versions whose source of ``target`` is known, the oldest first, each with its source.
+
+        Of versions with the same source the last one stands there.
+        """
+        found: dict[str, str] = {}
+        for version in sorted(self.libraries.get(library, {}), key=version_key):
+            one = self.libraries[library][version].get(str(target))
+            if one is not None and _DIGEST.fullmatch(one.source):
+                found.pop(one.source, None)
+                found[one.source] = version
+        listed = ((version, self.source(digest)) for digest, version in found.items())
+        return [(version, source) for version, source in listed if source]
+
     def add_sources(self, sources: Mapping[str, str]) -> bool:
         """Add normalised sources by their digests; return true if any of them is new and must be kept."""
-        wanted = self._last_digests()
-        new = {digest: text for digest, text in sources.items() if digest in wanted and digest not in self._sources}
+        wanted = self._wanted()
+        new = {digest: text for digest, text in sources.items() if digest in wanted and not self.source(digest)}
         for digest, text in new.items():
-            self._sources[digest] = binascii.b2a_base64(zlib.compress(text.encode(), 9), newline=False).decode()
+            self._sources[digest] = _compressed(text)
         return bool(new)
 
-    def _last_digests(self) -> set[str]:
-        """Return the digest of each target in the last version that has it. A newer version is compared with that."""
-        last: dict[str, str] = {}
+    def _wanted(self) -> dict[str, str]:
+        """Return the digests whose sources are kept, each with that of the next newer source of its target, or ``""``.
+
+        A newer version is compared with the last one, and a replacement that is a copy with those before, too.
+        """
+        wanted: dict[str, str] = {}
         for versions in self.libraries.values():
-            for version in sorted(versions, key=version_key):
-                last.update((target, one.source) for target, one in versions[version].items() if one != UNSEEN)
-        return set(last.values())
+            digests: dict[str, dict[str, None]] = {}
+            for version in sorted(versions, key=version_key, reverse=True):
+                for target, one in versions[version].items():
+                    if _DIGEST.fullmatch(one.source):
+                        digests.setdefault(target, {})[one.source] = None
+            for found in digests.values():
+                newer = ""
+                for digest in list(found)[:_KEPT]:
+                    if not newer:
+                        wanted[digest] = ""  # whole, also if it is an older one of another target
+                    wanted.setdefault(digest, newer)
+                    newer = digest
+        return wanted
+
+    def _packed(self) -> dict[str, str]:
+        """Return the sources that are kept, as they are written."""
+        packed: dict[str, str] = {}
+        wanted = self._wanted()
+        texts = {digest: text for digest in sorted(wanted) if (text := self.source(digest))}
+        for digest, text in texts.items():
+            base, known = wanted[digest], self._sources[digest]
+            if base not in texts or _leads_to(base, digest, wanted):
+                base = ""
+            # the same source stays the same text: what zlib returns depends on its version
+            packed[digest] = known if known.rpartition(":")[0] == base else _compressed(text, base, texts.get(base, ""))
+        return packed
 
     def write(self) -> None:
         """Write the file: one line for each fingerprint, in order, so that differences can be reviewed."""
@@ -209,18 +290,18 @@ class Recorded:
 
         libraries = []
         for name, versions in sorted(self.libraries.items()):
-            kept = sorted((version for version in versions if versions[version]), key=version_key)
-            targets = []
-            for target in sorted({target for version in kept for target in versions[version]}):
-                listed = _by_fingerprint(target, kept, versions)
-                entries = [f"{json.dumps(where)}: {json.dumps(_entry(one))}" for where, one in listed]
-                targets.append(_block(json.dumps(target), entries, 8))
+            names = self.names.get(name, {})
+            every = {version for table in (versions, names) for version in table if table[version]}
+            kept = sorted(every, key=version_key)
+            targets, read = _blocks(versions, kept), _blocks(names, kept)
+            reviewed = [f"{json.dumps(key)}: {json.dumps(at)}" for key, at in sorted(self.reviewed.get(name, {}).items())]
             if targets:
                 recorded = [f'"versions": {json.dumps(kept)}', _block('"targets"', targets, 6)]
+                recorded += [_block('"names"', read, 6)] if read else []
+                recorded += [_block('"reviewed"', reviewed, 6)] if reviewed else []
                 libraries.append(_block(json.dumps(name), recorded, 4))
         whole = [f'"schema_version": {SCHEMA_VERSION}', _block('"libraries"', libraries, 2)]
-        wanted = self._last_digests()
-        kept_sources = [f'"{digest}": "{text}"' for digest, text in sorted(self._sources.items()) if digest in wanted]
+        kept_sources = [f'"{digest}": "{text}"' for digest, text in sorted(self._packed().items())]
         if kept_sources:
             whole.append(_block('"sources"', kept_sources, 2))
         return "{\n  " + ",\n  ".join(whole) + "\n}\n"
@@ -259,12 +340,40 @@ def file_of(provenance: Provenance) -> Optional[Path]:
     return file.with_name("fingerprints.json" if in_package else f"{file.stem}.fingerprints.json")
 
 
-def _expanded(library: Any) -> dict[str, dict[str, Fingerprint]]:
-    """Return the fingerprints that a file has for one library, by version and target."""
+def _blocks(versions: Mapping[str, Mapping[str, Fingerprint]], kept: Sequence[str]) -> list[str]:
+    """Return the lines of each target of a table, with its fingerprints."""
+    from patchcore.stdlib import json
+
+    blocks = []
+    for target in sorted({target for version in kept for target in versions.get(version, ())}):
+        listed = _by_fingerprint(target, kept, versions)
+        entries = [f"{json.dumps(where)}: {json.dumps(_entry(one))}" for where, one in listed]
+        blocks.append(_block(json.dumps(target), entries, 8))
+    return blocks
+
+
+def _compressed(text: str, base: str = "", dictionary: str = "") -> str:
+    """Return a source as the file has it: of an older one only what the newer one, ``base``, does not have."""
+    stream = zlib.compressobj(9, zdict=dictionary.encode()) if base else zlib.compressobj(9)
+    data = stream.compress(text.encode()) + stream.flush()
+    return f"{base}:" * bool(base) + binascii.b2a_base64(data, newline=False).decode()
+
+
+def _leads_to(digest: str, end: str, newer: Mapping[str, str]) -> bool:
+    """True if the chain of newer sources from ``digest`` reaches ``end``, or is longer than any that can be read."""
+    for _ in range(_KEPT):
+        if digest in (end, ""):
+            return digest == end
+        digest = newer.get(digest, "")
+    return True
+
+
+def _expanded(library: Any, table: str) -> dict[str, dict[str, Fingerprint]]:
+    """Return the fingerprints that a file has for one library, by version and target; of its names, too."""
     versions: list[str] = library["versions"]
     places = {version: place for place, version in enumerate(versions)}
     found: dict[str, dict[str, Fingerprint]] = {version: {} for version in versions}
-    for target, entries in library["targets"].items():
+    for target, entries in (library[table] if table == "targets" else library.get(table, {})).items():
         for where, entry in entries.items():
             fingerprint = Fingerprint(**entry)
             for run in where.split(", "):
@@ -287,7 +396,7 @@ def _by_fingerprint(
     runs: dict[str, tuple[Fingerprint, list[list[str]]]] = {}
     before = None
     for version in versions:
-        one = recorded[version].get(target)
+        one = recorded.get(version, {}).get(target)
         if one is not None:
             _, found = runs.setdefault(repr(_entry(one)), (one, []))
             if one == before:

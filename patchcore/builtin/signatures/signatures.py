@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 from patchcore.objects.generated import signature_of
 
-__all__ = ["CALLED_AS_DECLARED", "alike", "misfit", "passes_on"]
+__all__ = ["CALLED_AS_DECLARED", "alike", "misfit", "misfit_of", "passes_on", "signature_without_annotations"]
 
 _BY_POSITION = Parameter.POSITIONAL_ONLY
 #: The types of callables whose signature is their own, and not that of a ``__call__``.
@@ -51,9 +51,21 @@ def misfit(original: Any, replacement: Any, *, bound: bool = False, before: int 
     """
     if not issubclass(type(original), CALLED_AS_DECLARED) or not issubclass(type(replacement), CALLED_AS_DECLARED):
         return None
-    wanted = _signature(original, follow_wrapped=True)
-    given = _signature(replacement, follow_wrapped=False)
-    if wanted is None or given is None or _takes_anything(wanted, bound):
+    wanted = signature_without_annotations(original, follow_wrapped=True)
+    given = signature_without_annotations(replacement)
+    return None if wanted is None or given is None else misfit_of(wanted, given, bound=bound, before=before)
+
+
+def misfit_of(wanted: inspect.Signature, given: inspect.Signature, *, bound: bool, before: int) -> Optional[str]:
+    """Return why a replacement with the signature ``given`` cannot take the calls that ``wanted`` allows.
+
+    Args:
+        wanted: of the original, without annotations.
+        given: of the replacement.
+        bound: see :func:`misfit`.
+        before: see :func:`misfit`.
+    """
+    if _takes_anything(wanted, bound):
         return None
     for count, names in _calls(wanted, bound):
         try:
@@ -107,7 +119,13 @@ def passes_on(original: Any, replacement: Any, *, bound: bool, before: int) -> b
     return given.co_argcount <= before + first and set(given.co_varnames[: given.co_argcount]).isdisjoint(names)
 
 
-def _signature(value: Any, *, follow_wrapped: bool) -> Optional[inspect.Signature]:
+def signature_without_annotations(value: Any, *, follow_wrapped: bool = False) -> Optional[inspect.Signature]:
+    """Return the signature of a callable, ``None`` if it has none that can be read.
+
+    Args:
+        value: to be called.
+        follow_wrapped: return that of the function which ``value`` wraps.
+    """
     try:
         found = signature_of(value, follow_wrapped=follow_wrapped)
     except Exception:  # of a metaclass or a __signature__, besides those that inspect documents

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import patchcore as pc
-from patchcore.builtin.drift.copies import copy_of, describe_copy
+from patchcore.builtin.drift.replacements.copies import copy_of, describe_copy
 
 OLD = """
 def total(self, items, rate):

@@ -1,0 +1,170 @@
+"""What the source of a replacement means for the target that it replaces: the findings of ``check`` on it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from patchcore.builtin.drift.drift import KINDS, Note
+from patchcore.builtin.drift.fingerprint import Originals
+from patchcore.builtin.drift.recorded import ABSENT_SOURCE, DEFINED, Fingerprint, Library, Recorded, version_key
+from patchcore.builtin.drift.replacements.calls import Misfit, find_misfit
+from patchcore.builtin.drift.replacements.copies import compare_copy, copy_of, means_the_same, three_way
+from patchcore.builtin.drift.replacements.lines import place_of
+from patchcore.builtin.drift.replacements.named import definition_of
+from patchcore.builtin.drift.replacements.reads import name_fingerprints, names_read
+from patchcore.declare.changes import Change
+from patchcore.declare.target import Target
+from patchcore.errors import TargetNotFound, Unseen
+from patchcore.objects.modules import is_class
+from patchcore.objects.printable import counted
+from patchcore.planning.conditions import Environment
+from patchcore.planning.provenance import Provenance
+
+__all__ = ["Judge"]
+
+_SIGNATURE, _READS, _COPY = KINDS[1:4]
+_OUTDATED = "outdated"
+
+
+class Judge:
+    """Judges replacements by their sources.
+
+    Args:
+        originals: of the library, in the version that counts.
+        environment: with that version.
+        recorded: the fingerprints to compare with, ``None`` for a plugin that carries none.
+    """
+
+    def __init__(self, originals: Originals, environment: Environment, recorded: Optional[Recorded]) -> None:
+        self._originals = originals
+        self._environment = environment
+        self._recorded = recorded
+        self._misfits: dict[tuple[int, Target], Optional[Misfit]] = {}
+
+    def without_fingerprint(self, change: Change, target: Target) -> Iterator[Note]:
+        """Yield the notes on a change of a plugin that carries no fingerprints."""
+        yield from self.of_calls(change, target)
+        yield from self.of_names(change, target)
+
+    def accepts_calls(self, change: Change, target: Target) -> bool:
+        """True if sources show that a replacement accepts every call of its target."""
+        misfit = self._misfit(change, target)
+        return misfit is not None and not misfit.reason
+
+    def of_calls(self, change: Any, target: Target) -> Iterator[Note]:
+        """Yield a note if a replacement does not accept every call of its target, as when the patch is applied."""
+        misfit = self._misfit(change, target)
+        if misfit is None or not misfit.reason:
+            return
+        if misfit.caller:
+            where = f"; {target.root} passes it: {misfit.caller}"
+        elif misfit.is_required:
+            where = ""
+        else:
+            where = f"; nobody in {target.root} passes {', '.join(misfit.missing) or 'so many'}"
+        # without signatures="any" the patch is not applied, whoever passes the argument
+        is_finding = misfit.is_required or misfit.caller or change.signatures != "any"
+        advice = f"Give the replacement of {target} the parameters of its target" if is_finding else ""
+        yield Note(_SIGNATURE if is_finding else "", f"{misfit.reason}{where}", advice, replaces_change=bool(is_finding))
+
+    def concerns(self, change: Change, target: Target, before: Optional[Fingerprint]) -> bool:
+        """Return false for a changed class none of whose changed members the replacing class defines."""
+        if before is None or not before.members:
+            return True
+        found = definition_of(change, self._originals.sources)
+        if found is None or not isinstance(found.node, ast.ClassDef) or not is_replaced(change):
+            return True
+        try:
+            now = self._originals.fingerprint(change, target).members
+        except (Unseen, TargetNotFound):
+            return True
+        own = self._originals.sources.members(found)
+        return any(before.members.get(name) != now.get(name) for name in own if name in before.members or name in now)
+
+    def of_copy(self, change: Change, target: Target, library: Library, *, drifted: bool) -> Optional[Note]:
+        """Return a note if a replacement is a copy of a recorded original and lacks what has changed since.
+
+        Args:
+            change: of the patch.
+            target: of the change, as it is recorded.
+            library: that has it now.
+            drifted: true if the target differs from the nearest fingerprint.
+        """
+        releases = self._recorded.releases(library.name, target) if self._recorded is not None else []
+        releases = [(v, text) for v, text in releases if version_key(v) <= version_key(library.version)]
+        reviewed = self._recorded.reviewed.get(library.name, {}).get(str(target)) if self._recorded else None
+        if reviewed is not None:
+            seen = [pair for pair in releases if version_key(pair[0]) >= version_key(reviewed)]
+            releases = seen or releases[-1:]
+        try:
+            one = self._originals.fingerprint(change, target)
+            now = self._originals.source(one.source)
+        except (Unseen, TargetNotFound):
+            return None
+        copy = copy_of(change) if releases and now else ""
+        found = compare_copy(copy, releases, now) if copy else None
+        if found is None:
+            return None
+        name = f"{target.path[-1]}()" if target.path else str(target)
+        if found.is_equal:
+            mine = definition_of(change, self._originals.sources)
+            theirs = self._originals.sources.locate(target)
+            if mine is None or not means_the_same(mine, theirs, self._originals.sources):
+                return None
+            text = f"{target}: the replacement is equal to {name} of {library} now"
+            return Note(_OUTDATED, text, f"Remove the change of {target}, the library has it", replaces_change=True)
+        if not found.is_stale or not (drifted or found.is_older or reviewed is not None):
+            return None
+        text = (
+            f"{target}: copy of {name} of {library.name} {found.release}; {library} changed "
+            f"{counted(found.changed, 'line')} since, your copy has {found.followed} of them"
+        )
+        advice = f"Adapt the copy of {target}, or mark it as seen: patchcore fingerprint --reviewed PATCH"
+        return Note(_COPY, text, advice, three_way(found.base, now, copy), replaces_change=True)
+
+    def of_names(self, change: Change, target: Target) -> Iterator[Note]:
+        """Yield notes on names that the replacement reads and that have vanished, or have another signature."""
+        read = names_read(change, target, self._originals.sources, self._environment.is_module)
+        now = name_fingerprints(read, self._originals)
+        library = Library.of(target, self._environment)
+        for name, imported in read.items():
+            nearest = None if self._recorded is None else self._recorded.nearest_name(library, name)
+            before = None if nearest is None else nearest[1]
+            present = now.get(name)
+            since = f" since {library.name} {nearest[0]}" if nearest is not None else ""
+            if present is None:
+                continue
+            if present.source == ABSENT_SOURCE:
+                was_there = before.source == DEFINED if before is not None else imported
+                if was_there:
+                    yield Note(_READS, f"{target}: the replacement reads {name}, which is gone{since}", _ADAPT)
+            elif before is not None and before.signature and before.signature != present.signature:
+                text = f"the replacement reads {name}, whose signature changed{since}"
+                yield Note(_READS, f"{target}: {text}: {before.signature} -> {present.signature or 'none'}", _ADAPT)
+
+    def of_addition(self, change: Change, target: Target, provenance: Provenance) -> Iterator[Note]:
+        """Yield a note on a name that a patch adds and that the library has now, but had not when it was recorded."""
+        library = Library.of(target, self._environment)
+        nearest = None if self._recorded is None else self._recorded.nearest_name(library, target)
+        present = name_fingerprints([target], self._originals).get(target)
+        if nearest is None or present is None or present.source == ABSENT_SOURCE or nearest[1].source == DEFINED:
+            return
+        text = f"{target}: {library} has it, {library.name} {nearest[0]} had not: create=True leaves that of the library"
+        where = place_of(target, provenance.file)
+        yield Note(_OUTDATED, text, f"Delete the change of {target}{f' ({where})' if where else ''}")
+
+    def _misfit(self, change: Change, target: Target) -> Optional[Misfit]:
+        key = id(change), target
+        if key not in self._misfits:
+            self._misfits[key] = find_misfit(change, target, self._originals.sources)
+        return self._misfits[key]
+
+
+_ADAPT = "Adapt the replacement to the names that the library has now"
+
+
+def is_replaced(change: Change) -> bool:
+    """True if a change puts a class in the place of another one."""
+    return change.replaces and (is_class(change.source) or type(change.source) is Target)
