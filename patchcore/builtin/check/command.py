@@ -47,12 +47,14 @@ class Findings(NamedTuple):
     Args:
         findings: the faults.
         differences: patch, target and the diff to the recorded source, if that is known.
+        copies: patch, target and the diff of three for each stale copy.
         steps: the next steps for the findings.
         coverage: how many targets were compared with their fingerprints.
     """
 
     findings: list[Finding]
     differences: list[tuple[str, str, str]]
+    copies: list[tuple[str, str, str]]
     steps: list[str]
     coverage: Coverage
 
@@ -61,6 +63,7 @@ class Findings(NamedTuple):
         return {
             "findings": [dict(zip(_COLUMNS, finding)) for finding in self.findings],
             "differences": [dict(zip(("subject", "target", "difference"), each)) for each in self.differences],
+            "copies": [dict(zip(("subject", "target", "difference"), each)) for each in self.copies],
             "next": self.steps,
             "coverage": self.coverage.to_dict(),
         }
@@ -84,6 +87,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KINDS",
         help=f"exit with 1 only on findings of these kinds, separated by commas: {', '.join(_KINDS)}",
     )
+    parser.add_argument(
+        "--diff", action="store_true", help="show how copies differ from their originals, then and now, side by side"
+    )
     parser.set_defaults(command=main)
 
 
@@ -94,7 +100,7 @@ def main(options: argparse.Namespace) -> int:
     if options.format == "json":
         print_json(found.to_dict())
     else:
-        print_findings(found)
+        print_findings(found, copies=options.diff)
         if found.findings:
             print_line()
         print_text(str(found.coverage), indent=2)
@@ -111,13 +117,18 @@ def _kinds(text: str) -> list[str]:
     return kinds
 
 
-def print_findings(found: Findings) -> None:
-    """Print the findings as a table, then the next steps."""
+def print_findings(found: Findings, *, copies: bool = False) -> None:
+    """Print the findings as a table, then the next steps.
+
+    Args:
+        found: by :func:`look`.
+        copies: also show the differences of copies.
+    """
     if not found.findings:
         print_line("no findings")
         return
     print_table("Findings", tuple(map(str.upper, _COLUMNS)), [(f.kind, f.subject, f.message) for f in found.findings])
-    for patch, target, difference in found.differences:
+    for patch, target, difference in [*found.differences, *(found.copies if copies else ())]:
         print_line(f"\n{target} ({patch})\n{textwrap.indent(difference, '  ')}")
     if found.steps:
         print_line("")
@@ -160,15 +171,17 @@ def _look(patcher: Patcher, *, apply: bool) -> Findings:
         with using(patcher.plugins.extensions):
             found += _target_findings([entry for entry in checked if entry.patch.name not in told], provided)
     found += (Finding("plugin", p.plugin, f"{p.where}: {p.message}") for p in patcher.plugins.problems)
-    differences = [
-        (name, each["target"], each["difference"])
-        for name, remark in remarks
-        for each in remark.data
-        if each.get("difference")
+    data = [(name, each) for name, remark in remarks for each in remark.data]
+    differences = [(name, each["target"], each["difference"]) for name, each in data if each.get("difference")]
+    copies = [
+        (name, each["target"], note["difference"])
+        for name, each in data
+        for note in each.get("notes", ())
+        if note["difference"]
     ]
     steps = dict.fromkeys(remark.advice for _, remark in remarks if remark.finding and remark.advice)
     found.sort(key=lambda finding: KINDS.index(finding.kind) if finding.kind in KINDS else -1)
-    return Findings(found, differences, list(steps), cover(plan, remarks, environment))
+    return Findings(found, differences, copies, list(steps), cover(plan, remarks, environment))
 
 
 def _settings_findings(patcher: Patcher, environ: Mapping[str, str]) -> Iterator[Finding]:

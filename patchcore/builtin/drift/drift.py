@@ -194,19 +194,21 @@ class Drift:
 
         recorded = self._recorded or recorded_by(entry.provenance)
         judge = Judge(self._originals(), self._environment, recorded)
-        found = [] if recorded is not None else [
-            note
-            for change, target in fingerprinted(entry.patch, entry.targets)
-            for note in judge.without_fingerprint(change, target)
-        ]
+        found = (
+            []
+            if recorded is not None
+            else [
+                note
+                for change, target in fingerprinted(entry.patch, entry.targets)
+                for note in judge.without_fingerprint(change, target)
+            ]
+        )
         for change, target in zip(entry.patch.changes, entry.targets):
             if isinstance(change, SlotChange) and change.adds:
                 found += judge.of_addition(change, target, entry.provenance)
         return found
 
-    def _compare(
-        self, change: Any, target: Target, library: Library, recorded: Recorded, patch: str
-    ) -> Comparison:
+    def _compare(self, change: Any, target: Target, library: Library, recorded: Recorded, patch: str) -> Comparison:
         nearest = recorded.nearest(library, target)
         if nearest is None:
             why = f"no version of {library.name} is recorded; run patchcore fingerprint {patch}"
@@ -305,7 +307,9 @@ def remarks_of(
         if comparison.kind
     ]
     every = [*(note for comparison in comparisons for note in comparison.notes), *notes]
-    found += (Remark(n.text, logging.INFO, finding=bool(n.kind), advice=n.advice, topic=n.kind or "drift") for n in every)
+    found += (
+        Remark(n.text, logging.INFO, finding=bool(n.kind), advice=n.advice, topic=n.kind or "drift") for n in every
+    )
     superseded = [
         Remark(line, topic="drift")
         for line, comparison in zip(lines, changed)

@@ -10,13 +10,13 @@ from typing import NamedTuple, Optional
 
 from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
-from patchcore.builtin.drift.replacements.reads import name_fingerprints, names_read
-from patchcore.declare.changes import SlotChange
 from patchcore.builtin.drift.recorded import UNSEEN, Fingerprint, Library, Recorded, file_of
+from patchcore.builtin.drift.replacements.reads import name_fingerprints, names_read
 from patchcore.builtin.shared.command_line import print_problems
 from patchcore.builtin.shared.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json
+from patchcore.declare.changes import SlotChange
 from patchcore.errors import UnknownName, Unseen, describe_error
 from patchcore.objects.extensions import using
 from patchcore.objects.printable import counted
@@ -98,8 +98,12 @@ class _Plugin:
             rows += (_Row(str(library), target, "not a target any more") for target in gone)
         return rows
 
-    def update(self) -> bool:
-        """Add the versions that are installed here; return true if a source is new."""
+    def update(self, *, reviewed: bool = False) -> None:
+        """Add the versions that are installed here.
+
+        Args:
+            reviewed: mark the targets as looked at.
+        """
         for library, now in self.now.items():
             versions = self.recorded.libraries.setdefault(library.name, {})
             kept = {} if self.whole else versions.get(library.version, {})
@@ -107,7 +111,10 @@ class _Plugin:
         for library, read in self.names.items():
             names = self.recorded.names.setdefault(library.name, {})
             names[library.version] = {**({} if self.whole else names.get(library.version, {})), **read}
-        return self.recorded.add_sources(self.sources)
+        if reviewed:
+            for library, marks in self.reviewed.items():
+                self.recorded.reviewed.setdefault(library, {}).update(marks)
+        self.recorded.add_sources(self.sources)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -134,6 +141,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-import", action="store_true", help="import no library; targets that its source does not show are unseen"
     )
+    parser.add_argument(
+        "--reviewed",
+        action="store_true",
+        help="also mark replacements that are copies as compared with this version: check is silent until the next change",
+    )
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is out of date")
     shared.add_selection(parser)
     shared.add_format(parser)
@@ -157,8 +169,9 @@ def main(options: argparse.Namespace) -> int:
     rows = {path: plugin.rows(check=options.check) for path, plugin in plugins.items()}
     if not options.check:
         for path, plugin in plugins.items():
-            has_new_source = plugin.update()
-            if has_new_source or any(not row.result.startswith("failed") for row in rows[path]):
+            before = plugin.recorded.to_text()
+            plugin.update(reviewed=options.reviewed)
+            if plugin.recorded.to_text() != before or any(not row.result.startswith("failed") for row in rows[path]):
                 plugin.recorded.write()
     _print(options, plugins, rows)
     print_problems(patcher)

@@ -294,7 +294,9 @@ class Recorded:
             every = {version for table in (versions, names) for version in table if table[version]}
             kept = sorted(every, key=version_key)
             targets, read = _blocks(versions, kept), _blocks(names, kept)
-            reviewed = [f"{json.dumps(key)}: {json.dumps(at)}" for key, at in sorted(self.reviewed.get(name, {}).items())]
+            reviewed = [
+                f"{json.dumps(key)}: {json.dumps(at)}" for key, at in sorted(self.reviewed.get(name, {}).items())
+            ]
             if targets:
                 recorded = [f'"versions": {json.dumps(kept)}', _block('"targets"', targets, 6)]
                 recorded += [_block('"names"', read, 6)] if read else []

@@ -129,9 +129,7 @@ def _parameters(arguments: ast.arguments) -> list[Parameter]:
     if arguments.vararg is not None:
         found.append(Parameter(arguments.vararg.arg, Parameter.VAR_POSITIONAL))
     for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
-        found.append(
-            Parameter(each.arg, Parameter.KEYWORD_ONLY, default=Parameter.empty if default is None else ...)
-        )
+        found.append(Parameter(each.arg, Parameter.KEYWORD_ONLY, default=Parameter.empty if default is None else ...))
     if arguments.kwarg is not None:
         found.append(Parameter(arguments.kwarg.arg, Parameter.VAR_KEYWORD))
     return found
@@ -193,7 +191,9 @@ def _find_caller(name: str, missing: Iterable[str], most: int, files: Iterable[P
             if not isinstance(node, ast.Call):
                 continue
             called = node.func.value if isinstance(node.func, ast.Subscript) else node.func
-            own = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+            own = (
+                called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+            )
             if own != name:
                 continue
             if wanted.intersection(each.arg or "" for each in node.keywords) or len(node.args) > most:

@@ -67,7 +67,9 @@ class Judge:
         # without signatures="any" the patch is not applied, whoever passes the argument
         is_finding = misfit.is_required or misfit.caller or change.signatures != "any"
         advice = f"Give the replacement of {target} the parameters of its target" if is_finding else ""
-        yield Note(_SIGNATURE if is_finding else "", f"{misfit.reason}{where}", advice, replaces_change=bool(is_finding))
+        yield Note(
+            _SIGNATURE if is_finding else "", f"{misfit.reason}{where}", advice, replaces_change=bool(is_finding)
+        )
 
     def concerns(self, change: Change, target: Target, before: Optional[Fingerprint]) -> bool:
         """Return false for a changed class none of whose changed members the replacing class defines."""
@@ -151,7 +153,9 @@ class Judge:
         present = name_fingerprints([target], self._originals).get(target)
         if nearest is None or present is None or present.source == ABSENT_SOURCE or nearest[1].source == DEFINED:
             return
-        text = f"{target}: {library} has it, {library.name} {nearest[0]} had not: create=True leaves that of the library"
+        text = (
+            f"{target}: {library} has it, {library.name} {nearest[0]} had not: create=True leaves that of the library"
+        )
         where = place_of(target, provenance.file)
         yield Note(_OUTDATED, text, f"Delete the change of {target}{f' ({where})' if where else ''}")
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import patchcore as pc
-from patchcore.builtin.drift.replacements.copies import copy_of, describe_copy
+from patchcore.builtin.drift.replacements.copies import compare_copy, copy_of, three_way
 
 OLD = """
 def total(self, items, rate):
@@ -23,33 +23,56 @@ NEW = OLD.replace("    total = total * rate\n", "    if rate:\n        total = t
 COPY = OLD.replace("total(self, items, rate)", "fast(till, items, rate)").replace("sum(found)", "fsum(found)")
 
 
-class TestDescription:
-    def test_a_copy_that_did_not_follow(self) -> None:
-        assert describe_copy(COPY, OLD, NEW) == "the replacement is a copy of it, with 0 of 3 changed lines"
+class TestComparison:
+    @pytest.mark.parametrize(
+        ("copy", "followed"),
+        [
+            (COPY, 0),
+            (COPY.replace("    total = total * rate\n", ""), 1),
+            (NEW.replace("sum(found)", "fsum(found)"), 3),
+        ],
+        ids=["not followed", "in part", "followed"],
+    )
+    def test_how_many_changed_lines_a_copy_has(self, copy: str, followed: int) -> None:
+        found = compare_copy(copy, [("1.0", OLD)], NEW)
+        assert found is not None
+        assert (found.release, found.changed, found.followed) == ("1.0", 3, followed)
+        assert found.is_stale == (followed < 3)
 
-    def test_a_copy_that_followed_in_part(self) -> None:
-        copy = COPY.replace("    total = total * rate\n", "")
-        assert describe_copy(copy, OLD, NEW) == "the replacement is a copy of it, with 1 of 3 changed lines"
-
-    def test_a_copy_that_followed(self) -> None:
-        copy = NEW.replace("sum(found)", "fsum(found)")
-        assert describe_copy(copy, OLD, NEW) == "the replacement is a copy of it, with 3 of 3 changed lines"
+    def test_a_copy_belongs_to_the_release_that_it_is_most_like(self) -> None:
+        first = OLD.replace("total = sum(found)", "total = fsum(found)\n    log(total)")
+        copy = first.replace("found = []", "found = list()")
+        found = compare_copy(copy, [("1.0", first), ("1.1", OLD)], NEW)
+        assert found is not None
+        assert (found.release, found.is_older) == ("1.0", True)
 
     def test_a_copy_that_has_become_equal(self) -> None:
         copy = f"@decorated\n{NEW.strip()}".replace("total(self", "fast(self")
-        assert describe_copy(copy, OLD, NEW) == "the replacement is a copy that is equal to it now"
+        found = compare_copy(copy, [("1.0", OLD)], NEW)
+        assert found is not None
+        assert found.is_equal
+        always = compare_copy(copy, [("1.0", OLD), ("1.1", NEW)], NEW)
+        assert always is not None
+        assert not always.is_equal
 
     @pytest.mark.parametrize(
         ("copy", "old", "new"),
         [
             ("def fast(self, items, rate):\n    return kernel(items) * rate\n", OLD, NEW),
             ("def f(x):\n    return x\n", "def f(x):\n    return x\n", "def f(x):\n    return 2 * x\n"),
-            (COPY, OLD, OLD.replace("self, items, rate", "self, items, rate, fee")),
         ],
-        ids=["another function", "too short to be recognised", "only the signature changed"],
+        ids=["another function", "too short to be recognised"],
     )
-    def test_what_is_no_stale_copy(self, copy: str, old: str, new: str) -> None:
-        assert describe_copy(copy, old, new) == ""
+    def test_what_is_no_copy(self, copy: str, old: str, new: str) -> None:
+        assert compare_copy(copy, [("1.0", old)], new) is None
+
+    def test_the_difference_of_three_has_a_column_for_each_side(self) -> None:
+        copy = OLD.replace("    total = total * rate\n", "").replace("sum(found)", "fsum(found)")
+        lines = three_way(OLD, NEW, copy).splitlines()
+        assert "--     total = total * rate" in lines  # both have removed it
+        assert "+      if rate:" in lines  # the copy lacks it
+        assert " +     total = fsum(found)" in lines  # its own
+        assert " -     total = sum(found)" in lines
 
 
 class TestSourceOfReplacement:
