@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from patchcore.builtin.check.coverage import Coverage, cover, is_disabled
 from patchcore.builtin.drift.definitions import reading_once
-from patchcore.builtin.drift.drift import KINDS, fingerprinted
+from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
+from patchcore.builtin.drift.replacements.note import KINDS
 from patchcore.builtin.shared.command_line import advise_on_modules
 from patchcore.builtin.shared.finding import Finding
 from patchcore.builtin.shared.rows import print_table, print_text

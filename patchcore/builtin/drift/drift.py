@@ -20,6 +20,7 @@ from patchcore.builtin.drift.recorded import (
     recorded_by,
     version_key,
 )
+from patchcore.builtin.drift.replacements.note import KINDS, Note
 from patchcore.declare.changes import SlotChange
 from patchcore.declare.patch import Patch
 from patchcore.declare.slots import Slot
@@ -37,13 +38,11 @@ if TYPE_CHECKING:
 __all__ = [
     "BODY_CHANGED",
     "GONE",
-    "KINDS",
     "SIGNATURE_CHANGED",
     "UNCHANGED",
     "UNKNOWN",
     "Comparison",
     "Drift",
-    "Note",
     "fingerprinted",
     "remarks",
     "remarks_of",
@@ -56,32 +55,11 @@ SIGNATURE_CHANGED = "signature changed"
 GONE = "gone"
 UNKNOWN = "unknown"
 
-
-#: The kinds of findings about targets that have changed, the gravest first.
-KINDS = (GONE, "signature", "reads", "copy", "body")
-_KINDS = {GONE: GONE, SIGNATURE_CHANGED: KINDS[1], BODY_CHANGED: KINDS[4]}
+_KINDS = {GONE: KINDS[0], SIGNATURE_CHANGED: KINDS[1], BODY_CHANGED: KINDS[4]}
 
 
 #: Reasons of comparisons after which nothing else can be known of the library.
 _NO_LIBRARY = ("in no distribution",)
-
-
-class Note(NamedTuple):
-    """A remark on the replacement of a target, read from sources.
-
-    Args:
-        kind: of the finding; empty if it is shown and is no finding.
-        text: one line.
-        advice: the next step.
-        difference: a diff of three, for a copy.
-        replaces_change: true if it says all that there is to say on the change of the target.
-    """
-
-    kind: str
-    text: str
-    advice: str = ""
-    difference: str = ""
-    replaces_change: bool = False
 
 
 class Comparison(NamedTuple):
@@ -246,8 +224,9 @@ class Drift:
         judge = Judge(self._originals(), self._environment, recorded)
         if compared.status == GONE:
             return compared
-        kind, notes = compared.kind, list(judge.of_calls(change, compared.target))
-        if compared.status == SIGNATURE_CHANGED and judge.accepts_calls(change, compared.target):
+        changed = str(compared) if compared.status == SIGNATURE_CHANGED else ""
+        kind, notes = compared.kind, list(judge.of_calls(change, compared.target, changed))
+        if changed and judge.accepts_calls(change, compared.target):
             kind = KINDS[-1]
         if notes and kind == KINDS[1]:
             kind = ""

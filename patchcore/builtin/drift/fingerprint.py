@@ -17,7 +17,7 @@ from typing import Any, Callable, Optional
 
 from patchcore.builtin.drift.definitions import Definition, ForeignDefinition, Sources
 from patchcore.builtin.drift.recorded import ABSENT_SOURCE, Fingerprint
-from patchcore.builtin.drift.syntax import digest, normalised, signature_text
+from patchcore.builtin.drift.syntax import Shown, digest, normalised, signature_text
 from patchcore.declare.changes import Change, Replace
 from patchcore.declare.slots import Slot
 from patchcore.declare.target import Target
@@ -220,18 +220,8 @@ def _signature_of(value: Any) -> str:
     return str(found.replace(parameters=parameters, return_annotation=found.empty))
 
 
-class _Shown:
-    """Stands for a default value, shown as :func:`patchcore.builtin.drift.syntax.signature_text` would."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __repr__(self) -> str:
-        return self._text
-
-
 def _default(value: Any) -> Any:
     if value is inspect.Parameter.empty:
         return value
     plain = isinstance(value, (str, bytes, int, float, complex, type(None)))
-    return _Shown(ascii(value) if plain else "...")
+    return Shown(ascii(value) if plain else "...")

@@ -112,8 +112,8 @@ class _Plugin:
             names = self.recorded.names.setdefault(library.name, {})
             names[library.version] = {**({} if self.whole else names.get(library.version, {})), **read}
         if reviewed:
-            for library, marks in self.reviewed.items():
-                self.recorded.reviewed.setdefault(library, {}).update(marks)
+            for name, marks in self.reviewed.items():
+                self.recorded.reviewed.setdefault(name, {}).update(marks)
         self.recorded.add_sources(self.sources)
 
 
@@ -144,7 +144,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reviewed",
         action="store_true",
-        help="also mark replacements that are copies as compared with this version: check is silent until the next change",
+        help="also mark copies of originals as compared with this version: check is silent until the next change",
     )
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is out of date")
     shared.add_selection(parser)

@@ -289,15 +289,15 @@ class Recorded:
         from patchcore.stdlib import json
 
         libraries = []
-        for name, versions in sorted(self.libraries.items()):
-            names = self.names.get(name, {})
+        for name in sorted({*self.libraries, *self.names}):
+            versions, names = self.libraries.get(name, {}), self.names.get(name, {})
             every = {version for table in (versions, names) for version in table if table[version]}
             kept = sorted(every, key=version_key)
             targets, read = _blocks(versions, kept), _blocks(names, kept)
             reviewed = [
                 f"{json.dumps(key)}: {json.dumps(at)}" for key, at in sorted(self.reviewed.get(name, {}).items())
             ]
-            if targets:
+            if targets or read:
                 recorded = [f'"versions": {json.dumps(kept)}', _block('"targets"', targets, 6)]
                 recorded += [_block('"names"', read, 6)] if read else []
                 recorded += [_block('"reviewed"', reviewed, 6)] if reviewed else []

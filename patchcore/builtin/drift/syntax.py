@@ -17,7 +17,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
-__all__ = ["FunctionNode", "digest", "normalised", "relaid", "signature_text"]
+__all__ = ["FunctionNode", "Shown", "default_text", "digest", "normalised", "relaid", "signature_text"]
 
 FunctionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 
@@ -77,7 +77,7 @@ def signature_text(arguments: ast.arguments, *, bound: bool = False) -> str:
     positional = [*arguments.posonlyargs, *arguments.args]
     missing = len(positional) - len(arguments.defaults)
     texts = [
-        parameter.arg if i < missing else f"{parameter.arg}={_default(arguments.defaults[i - missing])}"
+        parameter.arg if i < missing else f"{parameter.arg}={default_text(arguments.defaults[i - missing])}"
         for i, parameter in enumerate(positional)
     ]
     if arguments.posonlyargs:
@@ -89,10 +89,42 @@ def signature_text(arguments: ast.arguments, *, bound: bool = False) -> str:
     elif arguments.kwonlyargs:
         texts.append("*")
     for parameter, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
-        texts.append(parameter.arg if default is None else f"{parameter.arg}={_default(default)}")
+        texts.append(parameter.arg if default is None else f"{parameter.arg}={default_text(default)}")
     if arguments.kwarg is not None:
         texts.append(f"**{arguments.kwarg.arg}")
     return f"({', '.join(texts)})"
+
+
+def default_text(node: ast.expr) -> str:
+    """Return the default value of a parameter as text, ``...`` if it is no literal or name."""
+    if isinstance(node, ast.Constant):
+        return "..." if node.value is ... else ascii(node.value)
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, (ast.Name, ast.Attribute)):
+        return f"{default_text(node.value)}.{node.attr}"
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return f"-{default_text(node.operand)}"
+    if isinstance(node, ast.Tuple):
+        items = [default_text(item) for item in node.elts]
+        return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+    if isinstance(node, ast.List):
+        return f"[{', '.join(map(default_text, node.elts))}]"
+    return "..."
+
+
+class Shown:
+    """Stands for a default value in a signature that is shown.
+
+    Args:
+        text: of the default.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
 
 
 def _write(value: Any, parts: list[str]) -> None:
@@ -158,20 +190,3 @@ def _constant(value: Any) -> str:
     # hexadecimal: Python refuses to write very large numbers as decimal ones
     text = hex(value) if type(value) is int else ascii(value)
     return f"{type(value).__name__}:{text};"
-
-
-def _default(node: ast.expr) -> str:
-    if isinstance(node, ast.Constant):
-        return "..." if node.value is ... else ascii(node.value)
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute) and isinstance(node.value, (ast.Name, ast.Attribute)):
-        return f"{_default(node.value)}.{node.attr}"
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return f"-{_default(node.operand)}"
-    if isinstance(node, ast.Tuple):
-        items = [_default(item) for item in node.elts]
-        return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-    if isinstance(node, ast.List):
-        return f"[{', '.join(map(_default, node.elts))}]"
-    return "..."

@@ -218,7 +218,11 @@ class TestUpgrade:
         site.upgrade("1.1", "(item, discount=0)", "(item, percent=0)")
         code, out, _ = cli("check", "--format", "json")
         assert code == 1
-        message = "shop.prices:price: signature changed since shop 1.0: (item, discount=0) -> (item, percent=0)"
+        message = (
+            "shop.prices:price: signature changed since shop 1.0: (item, discount=0) -> (item, percent=0); "
+            "fast_price(item, discount=0) does not accept every call: got an unexpected keyword argument 'percent'; "
+            "nobody in shop passes percent"
+        )
         assert json.loads(out)["findings"] == [{"kind": "signature", "subject": "shop.price", "message": message}]
 
     def test_check_shows_the_difference_and_the_next_step(self, site: Site, cli: Cli) -> None:
@@ -231,7 +235,7 @@ class TestUpgrade:
         assert content["differences"] == [told]
         assert content["next"] == ["Adapt the patch and run patchcore fingerprint shop"]
 
-    def test_sources_are_kept_of_the_last_version_only(self, site: Site, cli: Cli) -> None:
+    def test_sources_are_kept_of_all_versions(self, site: Site, cli: Cli) -> None:
         (old,) = {
             one.source for one in site.recorded()["shop"]["1.0"].values() if one.signature == "(item, discount=0)"
         }
@@ -241,7 +245,7 @@ class TestUpgrade:
         (new,) = {
             one.source for one in site.recorded()["shop"]["1.1"].values() if one.signature == "(item, discount=0)"
         }
-        assert Recorded.read(site.file).source(old) == ""
+        assert "return 10" in Recorded.read(site.file).source(old)
         assert "return 12" in Recorded.read(site.file).source(new)
 
     def test_without_a_source_drift_is_found_all_the_same(self, site: Site, cli: Cli) -> None:
@@ -265,21 +269,6 @@ class TestUpgrade:
         assert cli("check", "--exit-on", "signature,gone")[0] == 1
         with pytest.raises(SystemExit, match="2"):
             cli("check", "--exit-on", "signatur")
-
-    def test_a_copy_that_is_behind_its_original(self, site: Site, cli: Cli) -> None:
-        body = "".join(f"            item = step_{number}(item)\n" for number in range(6))
-        source = SHOP["shop.prices"].replace("            return 10\n", f"{body}            return 10\n")
-        site._make_package({"shop.prices": source})
-        plugin = site.folder / "shop_npu" / "plugin.py"
-        plugin.write_text(
-            plugin.read_text().replace(
-                "    return 11\n", f"{textwrap.dedent(body)}".replace("item =", "    item =") + "    return 11\n"
-            )
-        )
-        cli("fingerprint", "shop")
-        site._make_package({"shop.prices": source.replace("step_3(item)", "step_3(item, 1)")})
-        copied = "the replacement is a copy of it, with 0 of 2 changed lines"
-        assert f"shop.prices:price: body changed since shop 1.0: {copied}\n" in cli("check")[1]
 
     def test_a_module_of_a_target_in_dots_is_gone(self, site: Site, cli: Cli) -> None:
         plugin = site.folder / "shop_npu" / "plugin.py"
@@ -308,6 +297,7 @@ class TestUpgrade:
             "detail": "",
             "difference": DIFFERENCE,
             "reason": "",
+            "notes": [],
         }
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, Optional
 
 from patchcore.builtin.drift.definitions import Definition, Sources
 from patchcore.builtin.drift.replacements.named import definition_of, function_of
+from patchcore.builtin.drift.syntax import Shown, default_text
 from patchcore.builtin.shared.sources import parse_source
 from patchcore.builtin.signatures.signatures import misfit_of, signature_without_annotations
 from patchcore.declare.changes import Change, Replace, SlotChange, Wrap
@@ -29,12 +30,14 @@ class Misfit(NamedTuple):
 
     Args:
         reason: as in the error when the patch is applied; empty if it accepts every call.
+        error: the first call that fails, as Python says it, with the replacement's name and parameters.
         caller: where an argument is passed that the replacement lacks, ``file:line``; empty if it is required.
         is_required: true if already a call with the required arguments fails.
         missing: the optional parameters that it lacks.
     """
 
     reason: str
+    error: str
     caller: str
     is_required: bool
     missing: tuple[str, ...]
@@ -71,11 +74,12 @@ def find_misfit(change: Change, target: Target, sources: Sources) -> Optional[Mi
     bound = in_class and wanted.form != "staticmethod"
     why = misfit_of(wanted.signature, given.signature, bound=bound, before=before)
     if why is None:
-        return Misfit("", "", False, ())
+        return Misfit("", "", "", False, ())
     reason = f"{given.name} does not accept every call of {target}: {why}"
+    error = f"{given.name}{given.signature} does not accept every call: {why.rpartition(': ')[2]}"
     required, missing, most = _lacking(wanted.signature, given.signature, before)
     caller = "" if required else _find_caller(_called(target), missing, most - bound, sources.files(target.root))
-    return Misfit(reason, caller, required, missing)
+    return Misfit(reason, error, caller, required, missing)
 
 
 def _replacement(change: Change, sources: Sources) -> Optional[_Form]:
@@ -105,7 +109,7 @@ def _signature(found: Definition, sources: Sources) -> Optional[_Form]:
     form = ""
     for decorator in node.decorator_list:
         at = decorator.func if isinstance(decorator, ast.Call) else decorator
-        name = at.attr if isinstance(at, ast.Attribute) else at.id if isinstance(at, ast.Name) else ""
+        name = _last_name(at)
         if name in _FORMS:
             form = name
         elif name not in _PLAIN:
@@ -122,14 +126,15 @@ def _parameters(arguments: ast.arguments) -> list[Parameter]:
         Parameter(
             each.arg,
             Parameter.POSITIONAL_ONLY if i < len(arguments.posonlyargs) else Parameter.POSITIONAL_OR_KEYWORD,
-            default=Parameter.empty if i < missing else ...,
+            default=Parameter.empty if i < missing else Shown(default_text(arguments.defaults[i - missing])),
         )
         for i, each in enumerate(positional)
     ]
     if arguments.vararg is not None:
         found.append(Parameter(arguments.vararg.arg, Parameter.VAR_POSITIONAL))
     for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
-        found.append(Parameter(each.arg, Parameter.KEYWORD_ONLY, default=Parameter.empty if default is None else ...))
+        shown = Parameter.empty if default is None else Shown(default_text(default))
+        found.append(Parameter(each.arg, Parameter.KEYWORD_ONLY, default=shown))
     if arguments.kwarg is not None:
         found.append(Parameter(arguments.kwarg.arg, Parameter.VAR_KEYWORD))
     return found
@@ -191,11 +196,15 @@ def _find_caller(name: str, missing: Iterable[str], most: int, files: Iterable[P
             if not isinstance(node, ast.Call):
                 continue
             called = node.func.value if isinstance(node.func, ast.Subscript) else node.func
-            own = (
-                called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
-            )
-            if own != name:
+            if _last_name(called) != name:
                 continue
             if wanted.intersection(each.arg or "" for each in node.keywords) or len(node.args) > most:
                 return f"{path.name}:{node.lineno}"
     return ""
+
+
+def _last_name(node: ast.expr) -> str:
+    """Return the name, or the last one of a dotted name, ``""`` for another expression."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

@@ -15,7 +15,9 @@ from patchcore.declare.target import Target
 from patchcore.errors import TargetNotFound, Unseen
 from patchcore.stdlib import difflib
 
-__all__ = ["Copy", "compare_copy", "copy_of", "means_the_same", "three_way"]
+__all__ = ["Copy", "compare_copy", "copy_of", "means_the_same", "members_in", "only_members", "three_way"]
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 #: A shorter function is not recognised as a copy: many functions have the same three lines.
 _FEWEST_LINES = 5
@@ -102,6 +104,34 @@ def means_the_same(copy: Definition, original: Definition, sources: Sources) -> 
     return True
 
 
+def members_in(source: str) -> frozenset[str]:
+    """Return the names of the methods and classes that a class defines, read from its normalised source."""
+    return frozenset(node.name for node in _class_in(source).body if isinstance(node, _DEFINITIONS))
+
+
+def only_members(source: str, names: frozenset[str]) -> str:
+    """Return a class without the methods and classes whose names are not among ``names``.
+
+    Args:
+        source: normalised.
+        names: of those that stay.
+    """
+    found = _class_in(source)
+    found.body = [node for node in found.body if not isinstance(node, _DEFINITIONS) or node.name in names]
+    found.body = found.body or [ast.Pass()]
+    return ast.unparse(found)
+
+
+def _class_in(source: str) -> ast.ClassDef:
+    """Return the class of a normalised source, an empty one if this Python cannot read it."""
+    try:
+        statements = ast.parse(source).body
+    except (SyntaxError, RecursionError):  # written by a newer Python
+        statements = []
+    (empty,) = ast.parse("class _: pass").body
+    return next(node for node in [*statements, empty] if isinstance(node, ast.ClassDef))
+
+
 def three_way(base: str, now: str, copy: str) -> str:
     """Return the changes of the original and of its copy since ``base``, as ``git diff --cc`` shows a merge.
 
@@ -156,7 +186,7 @@ def _with_context(lines: list[tuple[str, str]]) -> list[str]:
 
 
 def _lines(source: str) -> list[str]:
-    lines = [line.strip() for line in relaid(source).splitlines()]
+    lines = [line.strip() for line in relaid(source).splitlines() if line.strip()]
     first = next((i for i, line in enumerate(lines) if line.startswith(("def ", "async def ", "class "))), -1)
     return lines[first + 1 :]
 

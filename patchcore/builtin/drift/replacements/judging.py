@@ -6,13 +6,20 @@ import ast
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from patchcore.builtin.drift.drift import KINDS, Note
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.drift.recorded import ABSENT_SOURCE, DEFINED, Fingerprint, Library, Recorded, version_key
 from patchcore.builtin.drift.replacements.calls import Misfit, find_misfit
-from patchcore.builtin.drift.replacements.copies import compare_copy, copy_of, means_the_same, three_way
+from patchcore.builtin.drift.replacements.copies import (
+    compare_copy,
+    copy_of,
+    means_the_same,
+    members_in,
+    only_members,
+    three_way,
+)
 from patchcore.builtin.drift.replacements.lines import place_of
 from patchcore.builtin.drift.replacements.named import definition_of
+from patchcore.builtin.drift.replacements.note import KINDS, Note
 from patchcore.builtin.drift.replacements.reads import name_fingerprints, names_read
 from patchcore.declare.changes import Change
 from patchcore.declare.target import Target
@@ -53,8 +60,14 @@ class Judge:
         misfit = self._misfit(change, target)
         return misfit is not None and not misfit.reason
 
-    def of_calls(self, change: Any, target: Target) -> Iterator[Note]:
-        """Yield a note if a replacement does not accept every call of its target, as when the patch is applied."""
+    def of_calls(self, change: Any, target: Target, changed: str = "") -> Iterator[Note]:
+        """Yield a note if a replacement does not accept every call of its target, as when the patch is applied.
+
+        Args:
+            change: of a patch.
+            target: of the change.
+            changed: the change of the target's signature, if it is known.
+        """
         misfit = self._misfit(change, target)
         if misfit is None or not misfit.reason:
             return
@@ -67,9 +80,8 @@ class Judge:
         # without signatures="any" the patch is not applied, whoever passes the argument
         is_finding = misfit.is_required or misfit.caller or change.signatures != "any"
         advice = f"Give the replacement of {target} the parameters of its target" if is_finding else ""
-        yield Note(
-            _SIGNATURE if is_finding else "", f"{misfit.reason}{where}", advice, replaces_change=bool(is_finding)
-        )
+        reason = f"{changed}; {misfit.error}" if changed and is_finding else misfit.reason
+        yield Note(_SIGNATURE if is_finding else "", f"{reason}{where}", advice, replaces_change=bool(is_finding))
 
     def concerns(self, change: Change, target: Target, before: Optional[Fingerprint]) -> bool:
         """Return false for a changed class none of whose changed members the replacing class defines."""
@@ -106,6 +118,10 @@ class Judge:
         except (Unseen, TargetNotFound):
             return None
         copy = copy_of(change) if releases and now else ""
+        if one.members and copy:
+            members = members_in(copy)
+            now = only_members(now, members)
+            releases = [(version, only_members(text, members)) for version, text in releases]
         found = compare_copy(copy, releases, now) if copy else None
         if found is None:
             return None
@@ -117,11 +133,14 @@ class Judge:
                 return None
             text = f"{target}: the replacement is equal to {name} of {library} now"
             return Note(_OUTDATED, text, f"Remove the change of {target}, the library has it", replaces_change=True)
+        what = f"copy of {name} of {library.name} {found.release}"
+        if not found.is_stale and drifted:
+            return Note("", f"{target}: {what}, has all lines that {library} changed", replaces_change=True)
         if not found.is_stale or not (drifted or found.is_older or reviewed is not None):
             return None
         text = (
-            f"{target}: copy of {name} of {library.name} {found.release}; {library} changed "
-            f"{counted(found.changed, 'line')} since, your copy has {found.followed} of them"
+            f"{target}: {what}; {library} changed {counted(found.changed, 'line')} since, "
+            f"your copy has {found.followed} of them"
         )
         advice = f"Adapt the copy of {target}, or mark it as seen: patchcore fingerprint --reviewed PATCH"
         return Note(_COPY, text, advice, three_way(found.base, now, copy), replaces_change=True)

@@ -54,4 +54,7 @@ def _named(replacement: Any) -> Optional[Target]:
     module, name = getattr(replacement, "__module__", None), getattr(replacement, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or "<" in name or not name:
         return None
-    return Target(module, tuple(name.split(".")))
+    path = tuple(name.split("."))
+    if type(replacement) is FunctionType and path[1:] and path[-1] != replacement.__code__.co_name:
+        path = path[:-1]  # @patch and @wrap name the function after the attribute of their patch
+    return Target(module, path)

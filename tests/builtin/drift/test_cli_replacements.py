@@ -1,0 +1,312 @@
+"""``patchcore check`` reads the replacements of patches: stale copies, calls, names, patches that can go."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributions import write_distribution
+
+from patchcore.cli import main
+
+Cli = Callable[..., tuple[int, str, str]]
+
+LIBRARY = """
+from shop.helpers import fee, tax
+
+
+def price(item, discount=0):
+    found = []
+    for part in item:
+        found.append(part)
+    total = sum(found)
+    total = total - discount
+    return total
+
+
+class Till:
+    def __init__(self, name):
+        self.name = name
+
+    def total(self, items):
+        return self.added(items) + fee(items)
+
+    def added(self, items):
+        return sum(map(price, items))
+"""
+HELPERS = """
+def fee(items):
+    return 1
+
+
+def tax(items, rate=1):
+    return 2
+"""
+COPY = """
+def price(item, discount=0):
+    found = []
+    for part in item:
+        found.append(part)
+    total = fast_sum(found)
+    total = total - discount
+    return total
+"""
+PLUGIN = """
+import patchcore as pc
+
+{code}
+
+@pc.hookimpl
+def register_patches():
+    return [pc.Patch("shop.fast", [{changes}], signatures="{signatures}")]
+"""
+
+
+class Site:
+    """The library ``shop`` and a plugin for it, in a folder on ``sys.path``."""
+
+    def __init__(self, folder: Path, make_package: Any, cli: Callable[..., Any]) -> None:
+        self.folder = folder
+        self.cli = cli
+        self._make_package = make_package
+
+    def plugin(self, code: str, *changes: str, signatures: str = "fit") -> None:
+        """Write the plugin and record its fingerprints."""
+        text = PLUGIN.format(code=code, changes=", ".join(changes), signatures=signatures)
+        (self.folder / "shop_npu" / "plugin.py").write_text(text)
+        assert self.cli("fingerprint", "shop")[0] == 0
+
+    def install(self, version: str, prices: str = LIBRARY, helpers: str = HELPERS) -> None:
+        """Install a version of the library."""
+        self._make_package({"shop.prices": prices, "shop.helpers": helpers})
+        metadata = f"Metadata-Version: 2.1\nName: shop\nVersion: {version}\n"
+        (self.folder / "shop-1.0.dist-info" / "METADATA").write_text(metadata)
+
+    def findings(self) -> dict[str, str]:
+        """Return the messages of ``check`` by their kinds, and assert that the exit code goes with them."""
+        code, out, _ = self.cli("check", "--format", "json")
+        found = {each["kind"]: each["message"] for each in json.loads(out)["findings"]}
+        assert code == bool(found)
+        return found
+
+
+@pytest.fixture
+def site(make_package: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Site:
+    package = {"shop": "", "shop.prices": LIBRARY, "shop.helpers": HELPERS, "shop_npu": "", "shop_npu.plugin": ""}
+    folder = make_package(package)
+    write_distribution(folder, "shop", "1.0")
+    write_distribution(folder, "shop-npu", "0.1", plugins={"shop": "shop_npu.plugin"})
+    for name in [name for name in os.environ if name.startswith("PATCHCORE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PATCHCORE_PLUGINS", "shop")
+    monkeypatch.chdir(folder)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("shop", "shop_npu")]:
+            del sys.modules[name]
+        code = main(arguments)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return Site(folder, make_package, run)
+
+
+class TestCopies:
+    OF_PRICE = 'pc.Replace("shop.prices:price", price)'
+    OF_ADDED = 'pc.Replace("shop.prices:Till.added", lambda self, items: 1)'
+    #: Three lines of ``price`` differ: one is replaced by two.
+    NEXT = LIBRARY.replace(
+        "    total = total - discount\n", "    if discount:\n        total = total - discount * fee(item)\n"
+    )
+
+    def test_the_finding_says_how_far_a_copy_is_behind(self, site: Site) -> None:
+        site.plugin(COPY, self.OF_PRICE)
+        assert site.findings() == {}
+        site.install("1.1", self.NEXT)
+        assert site.findings() == {
+            "copy": "shop.prices:price: copy of price() of shop 1.0; shop 1.1 changed 3 lines since, "
+            "your copy has 0 of them"
+        }
+
+    def test_the_function_of_a_decorator_is_read_too(self, site: Site) -> None:
+        code = "@pc.patch('shop.prices:price', name='shop.price')" + COPY
+        site.plugin(code, self.OF_ADDED)
+        plugin = site.folder / "shop_npu" / "plugin.py"
+        plugin.write_text(plugin.read_text().replace("return [", "return [price, "))
+        site.cli("fingerprint", "shop")
+        site.install("1.1", self.NEXT)
+        assert list(site.findings()) == ["copy"]
+
+    def test_a_copy_that_follows_is_no_finding(self, site: Site) -> None:
+        site.plugin(COPY, self.OF_PRICE)
+        site.install("1.1", self.NEXT)
+        followed = COPY.replace(
+            "    total = total - discount\n", "    if discount:\n        total = total - discount * fee(item)\n"
+        )
+        plugin = site.folder / "shop_npu" / "plugin.py"
+        plugin.write_text(plugin.read_text().replace(COPY, followed))
+        assert site.findings() == {}
+
+    def test_a_copy_stays_stale_after_the_new_release_is_recorded(self, site: Site) -> None:
+        site.plugin(COPY, self.OF_PRICE)
+        site.install("1.1", self.NEXT)
+        site.cli("fingerprint", "shop")
+        assert list(site.findings()) == ["copy"]
+
+    def test_the_difference_of_three_is_shown_on_request(self, site: Site) -> None:
+        site.plugin(COPY, self.OF_PRICE)
+        site.install("1.1", self.NEXT)
+        assert "fast_sum" not in site.cli("check")[1]
+        out = site.cli("check", "--diff")[1]
+        assert "\n  +      if discount:\n" in out
+        assert "\n   +     total = fast_sum(found)\n" in out
+        (copy,) = json.loads(site.cli("check", "--format", "json")[1])["copies"]
+        assert (copy["subject"], copy["target"]) == ("shop.fast", "shop.prices:price")
+        assert "+      if discount:" in copy["difference"]
+
+    def test_a_copy_that_was_looked_at_is_silent_until_the_next_change(self, site: Site) -> None:
+        site.plugin(COPY, self.OF_PRICE)
+        site.install("1.1", self.NEXT)
+        assert site.cli("fingerprint", "--reviewed", "shop.fast")[0] == 0
+        assert site.findings() == {}
+        site.install("1.2", self.NEXT + "\n\ndef other():\n    pass\n")
+        assert site.findings() == {}
+        site.install("1.3", self.NEXT.replace("    return total\n", "    return round(total)\n"))
+        found = site.findings()["copy"]
+        assert found == (
+            "shop.prices:price: copy of price() of shop 1.1; shop 1.3 changed 2 lines since, your copy has 0 of them"
+        )
+
+    def test_the_file_has_the_sources_of_several_releases(self, site: Site) -> None:
+        site.plugin(COPY, self.OF_PRICE)
+        for number in range(1, 4):
+            site.install(f"1.{number}", LIBRARY.replace("    return total\n", f"    return total + {number}\n"))
+            site.cli("fingerprint", "shop")
+        site.install("1.9", self.NEXT)
+        assert "copy of price() of shop 1.0; shop 1.9 changed" in site.findings()["copy"]
+
+    def test_a_copy_that_has_become_equal_can_go(self, site: Site) -> None:
+        copy = COPY.replace("fast_sum(found)", "sum(found)").replace("total - discount", "total - 2 * discount")
+        site.plugin(copy, self.OF_PRICE)
+        site.install("1.1", LIBRARY.replace("total - discount", "total - 2 * discount"))
+        assert site.findings() == {"outdated": "shop.prices:price: the replacement is equal to price() of shop 1.1 now"}
+        assert "Remove the change of shop.prices:price" in site.cli("check", "--format", "json")[1]
+
+
+class TestCalls:
+    def test_a_required_parameter_that_the_replacement_lacks(self, site: Site) -> None:
+        site.plugin("def added(self, items):\n    return 1\n", 'pc.Replace("shop.prices:Till.added", added)')
+        assert site.findings() == {}
+        site.install("1.1", LIBRARY.replace("added(self, items)", "added(self, items, shelf)"))
+        assert site.findings() == {
+            "signature": "shop.prices:Till.added: signature changed since shop 1.0: (self, items) -> "
+            "(self, items, shelf); added(self, items) does not accept every call: too many positional arguments"
+        }
+
+    def test_an_optional_argument_that_nobody_passes_is_shown_and_no_finding(self, site: Site) -> None:
+        site.plugin("def price(item):\n    return 1\n", 'pc.Replace("shop.prices:price", price)', signatures="any")
+        assert site.findings() == {}
+        assert "nobody in shop passes discount" in site.cli("list", "-v")[1]
+
+    def test_an_argument_that_the_library_passes_is_a_finding(self, site: Site) -> None:
+        site.install("1.0", LIBRARY.replace("sum(map(price, items))", "sum(price(i, discount=2) for i in items)"))
+        site.plugin("def price(item):\n    return 1\n", 'pc.Replace("shop.prices:price", price)', signatures="any")
+        assert "shop passes it: prices.py:22" in site.findings()["signature"]
+
+    @pytest.mark.parametrize(
+        ("code", "change"),
+        [
+            ("def init(self, name):\n    pass\n", 'pc.Replace("shop.prices:Till.__init__", init)'),
+            ("class Till:\n    def __init__(self, name):\n        pass\n", 'pc.Replace("shop.prices:Till", Till)'),
+            (
+                "def total(original, self, items):\n    return original(self, items)\n",
+                'pc.Wrap("shop.prices:Till.total", total)',
+            ),
+        ],
+        ids=["constructor", "class", "wrapper"],
+    )
+    def test_all_that_can_be_read_is_compared(self, site: Site, code: str, change: str) -> None:
+        site.plugin(code, change)
+        assert site.findings() == {}
+        more = LIBRARY.replace("(self, name)", "(self, name, shelf)").replace(
+            "total(self, items)", "total(self, items, shelf)"
+        )
+        site.install("1.1", more)
+        assert "does not accept every call" in site.findings()["signature"]
+
+    def test_a_replacement_that_takes_the_new_calls_is_no_signature_finding(self, site: Site) -> None:
+        site.plugin("def price(item, *args, **kwargs):\n    return 1\n", 'pc.Replace("shop.prices:price", price)')
+        site.install("1.1", LIBRARY.replace("price(item, discount=0)", "price(item, shelf, discount=0)"))
+        assert list(site.findings()) == ["body"]
+
+
+class TestNames:
+    CODE = textwrap.dedent(
+        """
+        def total(self, items):
+            from shop.helpers import fee, tax
+
+            return tax(items, 3) - fee(items) + self.added(items)
+        """
+    )
+
+    @pytest.mark.parametrize(
+        ("helpers", "prices", "message"),
+        [
+            (
+                HELPERS.replace("def tax(", "def vat("),
+                LIBRARY.replace(", tax", ""),
+                "reads shop.helpers:tax, which is gone",
+            ),
+            (
+                HELPERS.replace("(items, rate=1)", "(items, *, rate=1)"),
+                LIBRARY,
+                "reads shop.helpers:tax, whose signature changed since shop 1.0: (items, rate=1) -> (items, *, rate=1)",
+            ),
+            (
+                HELPERS,
+                LIBRARY.replace("added(", "summed("),
+                "reads shop.prices:Till.added, which is gone since shop 1.0",
+            ),
+        ],
+        ids=["vanished", "another signature", "an attribute of self"],
+    )
+    def test_a_name_that_the_replacement_reads(self, site: Site, helpers: str, prices: str, message: str) -> None:
+        site.plugin(self.CODE, 'pc.Replace("shop.prices:Till.total", total)')
+        assert site.findings() == {}
+        site.install("1.1", prices, helpers)
+        assert message in site.findings()["reads"]
+
+    def test_any_other_change_of_it_is_none(self, site: Site) -> None:
+        site.plugin(self.CODE, 'pc.Replace("shop.prices:Till.total", total)')
+        site.install("1.1", helpers=HELPERS.replace("return 2", "return 3"))
+        assert site.findings() == {}
+
+
+class TestAdditions:
+    def test_a_name_that_the_library_has_now_can_go(self, site: Site) -> None:
+        site.plugin("def vat(items):\n    return 0\n", 'pc.Replace("shop.helpers:vat", vat, create=True)')
+        assert site.findings() == {}
+        site.install("1.1", helpers=HELPERS + "\n\ndef vat(items):\n    return 9\n")
+        assert site.findings() == {
+            "outdated": "shop.helpers:vat: shop 1.1 has it, shop 1.0 had not: create=True leaves that of the library"
+        }
+        assert "delete the change of shop.helpers:vat (plugin.py:10)" in site.cli("check")[1]
+
+
+class TestClasses:
+    def test_a_replaced_class_counts_for_the_members_that_the_replacement_defines(self, site: Site) -> None:
+        code = (
+            "class Till:\n    def __init__(self, name):\n        pass\n    def total(self, items):\n        return 1\n"
+        )
+        site.plugin(code, 'pc.Replace("shop.prices:Till", Till)')
+        site.install("1.1", LIBRARY.replace("return sum(map(price, items))", "return 5"))
+        assert site.findings() == {}
+        site.install("1.2", LIBRARY.replace("return self.added(items) + fee(items)", "return 5"))
+        assert list(site.findings()) == ["body"]
