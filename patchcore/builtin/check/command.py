@@ -129,7 +129,9 @@ def print_findings(found: Findings, *, copies: bool = False) -> None:
         print_line("no findings")
         return
     print_table("Findings", tuple(map(str.upper, _COLUMNS)), [(f.kind, f.subject, f.message) for f in found.findings])
-    for patch, target, difference in [*found.differences, *(found.copies if copies else ())]:
+    shown = found.copies if copies else []
+    also = [each for each in found.differences if each[:2] not in [copy[:2] for copy in shown]]
+    for patch, target, difference in [*also, *shown]:
         print_line(f"\n{target} ({patch})\n{textwrap.indent(difference, '  ')}")
     if found.steps:
         print_line("")

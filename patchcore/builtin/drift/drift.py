@@ -155,7 +155,7 @@ class Drift:
                 continue
             compared = self._compare(change, target, library, recorded, entry.patch.name)
             if not skip_recorded and compared.reason not in _NO_LIBRARY:
-                compared = self._judged(change, compared, recorded)
+                compared = self._judged(change, compared, recorded, entry.patch.name)
             found.append(compared)
         return found
 
@@ -217,7 +217,7 @@ class Drift:
             status, detail, reason = UNKNOWN, f"seen only once it is imported ({error})", "not in a source"
         return Comparison(target, status, library, version, detail, difference, reason, _KINDS.get(status, ""))
 
-    def _judged(self, change: Any, compared: Comparison, recorded: Recorded) -> Comparison:
+    def _judged(self, change: Any, compared: Comparison, recorded: Recorded, patch: str) -> Comparison:
         """Return a comparison with the notes on its replacement."""
         from patchcore.builtin.drift.replacements.judging import Judge  # for those who check
 
@@ -233,7 +233,7 @@ class Drift:
         before = recorded.entries(Library(compared.library.name, compared.recorded or ""))
         if compared.drifted and not judge.concerns(change, compared.target, before.get(str(compared.target))):
             kind = ""
-        copied = judge.of_copy(change, compared.target, compared.library, drifted=compared.drifted)
+        copied = judge.of_copy(change, compared.target, compared.library, patch, drifted=compared.drifted)
         if copied is not None:
             notes.append(copied)
             kind = "" if kind == KINDS[-1] else kind

@@ -144,6 +144,8 @@ def three_way(base: str, now: str, copy: str) -> str:
         copy: of the replacement.
     """
     old, new, mine = (relaid(text).splitlines() for text in (base, now, copy))
+    while mine[:1] and mine[0].startswith("@"):  # the copy's own: @pc.patch(...)
+        del mine[0]
     theirs, ours = _against(old, new), _against(old, mine)
     lines: list[tuple[str, str]] = []
     for place in range(len(old) + 1):

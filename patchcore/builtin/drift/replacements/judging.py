@@ -97,13 +97,14 @@ class Judge:
         own = self._originals.sources.members(found)
         return any(before.members.get(name) != now.get(name) for name in own if name in before.members or name in now)
 
-    def of_copy(self, change: Change, target: Target, library: Library, *, drifted: bool) -> Optional[Note]:
+    def of_copy(self, change: Change, target: Target, library: Library, patch: str, *, drifted: bool) -> Optional[Note]:
         """Return a note if a replacement is a copy of a recorded original and lacks what has changed since.
 
         Args:
             change: of the patch.
             target: of the change, as it is recorded.
             library: that has it now.
+            patch: name of the patch.
             drifted: true if the target differs from the nearest fingerprint.
         """
         releases = self._recorded.releases(library.name, target) if self._recorded is not None else []
@@ -142,7 +143,7 @@ class Judge:
             f"{target}: {what}; {library} changed {counted(found.changed, 'line')} since, "
             f"your copy has {found.followed} of them"
         )
-        advice = f"Adapt the copy of {target}, or mark it as seen: patchcore fingerprint --reviewed PATCH"
+        advice = f"Adapt the copy of {target}, or mark it as seen: patchcore fingerprint --reviewed {patch}"
         return Note(_COPY, text, advice, three_way(found.base, now, copy), replaces_change=True)
 
     def of_names(self, change: Change, target: Target) -> Iterator[Note]:
