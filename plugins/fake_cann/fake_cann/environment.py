@@ -13,16 +13,18 @@ from typing import Optional
 
 from fake_cann.build import EMPTY, build, is_built, is_fake, libraries, release_of_torch
 from fake_cann.errors import FakeCannError, RealCannError
-from fake_cann.wheel import package_of, torch_npu_version
+from fake_cann.wheel import library, package_of, torch_npu_version
 from patchcore import install_command
 
-__all__ = ["finds_libraries", "install", "is_installed", "prepare", "refuse_real_cann"]
+__all__ = ["finds_libraries", "install", "is_installed", "prepare", "refuse_missing", "refuse_real_cann"]
 
 _installed = False
 
 #: The libraries, each behind those that it needs.
 _IN_ORDER = ("libascendcl", "libhccl", *EMPTY, "libopapi")
 
+#: torch's variable that switches its import of torch_npu off, and the value that fake_cann_startup sets without a CANN.
+_AUTOLOAD, _NO_CANN = "TORCH_DEVICE_BACKEND_AUTOLOAD", "no-CANN"
 _SEARCHED = "LD_LIBRARY_PATH"
 #: Where devices draw random numbers from: generators of their own, or that of the CPU. With the second, a program draws
 #: the numbers that it draws on the CPU, so that two runs can be compared.
@@ -63,6 +65,29 @@ def finds_libraries(environ: Mapping[str, str] = os.environ) -> bool:
         return False
 
 
+def refuse_missing(environ: Mapping[str, str] = os.environ) -> None:
+    """Raise where there is no torch_npu that can run on the fake CANN, or where there is a real CANN.
+
+    Args:
+        environ: the environment.
+
+    Raises:
+        FakeCannError: torch or torch_npu is missing, torch_npu is for another torch and would end the process at its
+            import, or a real CANN is here.
+    """
+    refuse_real_cann(environ)
+    torch = release_of_torch()
+    fitting = install_command(f"torch=={torch}", f"torch_npu=={torch}.*")
+    try:
+        found = torch_npu_version() if library().exists() else None  # an imitation of torch_npu has no library
+    except FakeCannError:
+        found = None
+    if found is None:
+        raise FakeCannError(f"fake_cann: expected torch_npu for torch {torch}, found none: {fitting}")
+    if found.split(".")[:3] != torch.split(".")[:3]:
+        raise FakeCannError(f"fake_cann: expected torch_npu for torch {torch}, found torch_npu {found}: {fitting}")
+
+
 def prepare(environ: MutableMapping[str, str]) -> Path:
     """Build the libraries if they are not there, and change an environment so that a process finds them.
 
@@ -79,28 +104,21 @@ def prepare(environ: MutableMapping[str, str]) -> Path:
         FakeCannError: see :func:`refuse_real_cann` and :func:`fake_cann.build.build`; torch_npu is not installed, or is
             for another torch; ``FAKE_CANN_RANDOM`` is neither ``device`` nor ``cpu``.
     """
-    refuse_real_cann(environ)
-    _refuse_other_torch_npu()
+    refuse_missing(environ)
     source = environ.get(_RANDOM) or _SOURCES[0]
     if source not in _SOURCES:
         raise FakeCannError(f"fake_cann: {_RANDOM} is one of {', '.join(_SOURCES)}, found {source!r}")
-    folder = build(environ=environ)
+    folder = build(report=_to_stderr, environ=environ)
     if not finds_libraries(environ):
         environ[_SEARCHED] = os.pathsep.join(filter(None, (str(folder), environ.get(_SEARCHED, ""))))
     environ.setdefault("TASK_QUEUE_ENABLE", "0")
+    if environ.get(_AUTOLOAD) == _NO_CANN:
+        del environ[_AUTOLOAD]
     return folder
 
 
-def _refuse_other_torch_npu() -> None:
-    """Raise where torch_npu is not installed, or is that of another torch: it would end the process at its import."""
-    torch = release_of_torch()
-    fitting = install_command(f"torch=={torch}", f"torch_npu=={torch}.*")
-    try:
-        found = torch_npu_version()
-    except FakeCannError:
-        raise FakeCannError(f"fake_cann: expected torch_npu for torch {torch}, found none: {fitting}") from None
-    if found.split(".")[:3] != torch.split(".")[:3]:
-        raise FakeCannError(f"fake_cann: expected torch_npu for torch {torch}, found torch_npu {found}: {fitting}")
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # stdout is the program's
 
 
 def install() -> None:

@@ -7,11 +7,12 @@ the kernels which they call are emulated.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
-from patchcore import hookimpl
+from patchcore import Section, hookimpl
 
-__all__ = ["emulated_devices"]
+__all__ = ["emulated_devices", "report_sections"]
 
 
 @hookimpl
@@ -20,3 +21,16 @@ def emulated_devices() -> Sequence[str]:
     from fake_cann.environment import finds_libraries
 
     return ["npu"] if finds_libraries() else []
+
+
+@hookimpl
+def report_sections() -> Sequence[Section]:
+    """Return a section that CANN is fake; an empty list where it is not in use."""
+    environment = sys.modules.get("fake_cann.environment")  # loaded by whoever has installed it
+    if environment is None or not environment.is_installed():
+        return ()
+    from fake_cann.wheel import torch_npu_version
+
+    version = torch_npu_version()
+    line = f"torch_npu {version} on a fake CANN: operators are computed by PyTorch on the CPU"
+    return (Section("cann", (line,), mark=f"emulated NPU: torch_npu {version}", data={"torch_npu": version}),)

@@ -5,29 +5,30 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 import patchcore as pc
-from patchcore.plugin import counted
 
 OPTION = "--emulate-npu"
+IMITATED = f"{OPTION}=imitation"
 
 
 class _EmulateNpu(argparse.Action):
-    """Refuses a real NPU library at once, before anything is started."""
+    """Refuses an NPU that cannot be emulated at once, before anything is started."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Optional[str] = None
     ) -> None:
+        from npu_emulator.adapter import IMITATION
         from npu_emulator.errors import EmulationError
         from npu_emulator.installation import check
 
+        adapter = IMITATION if option == IMITATED else None
         try:
-            check()
+            check(adapter)
         except EmulationError as error:
             parser.error(str(error))
-        setattr(namespace, self.dest, True)
+        setattr(namespace, self.dest, adapter or True)
 
 
 @pc.hookimpl(optionalhook=True)
@@ -35,18 +36,43 @@ def register_run_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--emulate-npu``, with and without its value. Other plugins have other values: ``--emulate-npu=cann``."""
     parser.add_argument(
         OPTION,
-        f"{OPTION}=imitation",
+        IMITATED,
         action=_EmulateNpu,
         nargs=0,
         default=False,
-        help="emulate an NPU in every process: torch gets a device npu, torch_npu and mx_driving can be imported "
-        "(NPU_EMULATOR_DEVICES, NPU_EMULATOR_CORE)",
+        help="emulate an NPU in every process: torch gets a device npu, mx_driving can be imported, and torch_npu, the "
+        "real one where it and fake-cann are installed, else an imitation (NPU_EMULATOR_ADAPTER, "
+        "NPU_EMULATOR_DEVICES, NPU_EMULATOR_CORE)",
     )
     parser.add_argument(
         "--strict-dtypes",
         action="store_true",
-        help="with --emulate-npu: refuse float64 and complex tensors where torch_npu's documentation leaves them out",
+        help="with the imitation: refuse float64 and complex tensors where torch_npu's documentation leaves them out",
     )
+
+
+@pc.hookimpl(optionalhook=True)
+def refuse_run(options: argparse.Namespace) -> Optional[pc.PatchcoreError]:
+    """Build what the real torch_npu needs before the program starts; say which torch_npu the run has and why."""
+    if not options.emulate_npu:
+        return None
+    from npu_emulator.adapter import CANN, translate
+    from npu_emulator.installation import check
+
+    _set_strict(options)
+    chosen = check(_adapter(options))
+    if chosen.note:
+        print(f"patchcore: {chosen.note}", file=sys.stderr)
+    if chosen.adapter == CANN:
+        from fake_cann import FakeCannError
+        from fake_cann.environment import prepare
+
+        translate()
+        try:
+            prepare(os.environ)
+        except FakeCannError as error:
+            return pc.SettingsError(f"{error}; or run the imitation of torch_npu: {IMITATED}")
+    return None
 
 
 @pc.hookimpl(optionalhook=True)
@@ -54,11 +80,20 @@ def configure_run(options: argparse.Namespace) -> None:
     """Emulate in this process, if the run does."""
     if options.emulate_npu:
         from npu_emulator.installation import install
-        from npu_emulator.settings import STRICT_DTYPES
 
-        if options.strict_dtypes:
-            os.environ[STRICT_DTYPES] = "1"
-        install()
+        _set_strict(options)
+        install(adapter=_adapter(options))
+
+
+def _set_strict(options: argparse.Namespace) -> None:
+    from npu_emulator.settings import STRICT_DTYPES
+
+    if options.strict_dtypes:
+        os.environ[STRICT_DTYPES] = "1"
+
+
+def _adapter(options: argparse.Namespace) -> Optional[str]:
+    return options.emulate_npu if isinstance(options.emulate_npu, str) else None
 
 
 @pc.hookimpl
@@ -76,31 +111,3 @@ def advise(name: str, command: str) -> Optional[str]:
                     "those that there are, docs/emulator.md the limits"
                 )
     return None
-
-
-@pc.hookimpl
-def report_sections() -> Sequence[pc.Section]:
-    """Return a section that the NPU is emulated; an empty list where it is not."""
-    from npu_emulator.installation import current_settings, device_is_active, is_installed
-
-    if not is_installed():
-        return ()
-    settings = current_settings()
-    core = f"core {settings.core}, which starts when torch is imported"
-    if device_is_active():
-        from npu_emulator.device import active
-
-        core = f"{active().name} core"
-    lines = list(_compiled())
-    line = f"emulated: {counted(settings.devices, 'device')} ({settings.chip}) on the CPU, {core}"
-    data = {"core": settings.core, "devices": settings.devices}
-    return (pc.Section("npu", (line, *lines), mark="emulated NPU", data=data),)
-
-
-def _compiled() -> Iterator[str]:
-    """Yield a section on the graphs that torch.compile ran without generating code for the NPU."""
-    compiling = sys.modules.get("npu_emulator.device.compiling")
-    for options, count in compiling.graphs_without_inductor.items() if compiling else ():
-        without = f" without {options}" if options else ""
-        graphs = counted(count, "graph")
-        yield f"torch.compile ran {graphs} by aot_eager{without}: inductor generates no code for an emulated NPU"

@@ -184,13 +184,17 @@ class StandInFinder(importlib.abc.MetaPathFinder):
         if distribution is not None and wanted in (None, distribution, distribution.replace("_", "-")):
             yield _StandInDistribution(self.stand_in, _version_beside_torch())
 
-    def connect(self) -> None:
+    def connect(self, *, hide: bool = False) -> None:
         """Go in front of all finders: another would load submodules a second time from the stand-ins' path.
 
+        Args:
+            hide: allow a real library to be hidden.
+
         Raises:
-            RealLibraryError: there is a real library to hide.
+            RealLibraryError: there is a real library to hide, and ``hide`` is False.
         """
-        self.refuse_to_hide_real_library()
+        if not hide:
+            self.refuse_to_hide_real_library()
         for name in self._names(sys.modules):
             self._displaced[name] = sys.modules.pop(name)
         sys.meta_path.insert(0, self)

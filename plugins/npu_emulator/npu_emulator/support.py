@@ -7,11 +7,13 @@ the kernels which they call are emulated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 
-from patchcore import hookimpl
+from patchcore import Section, hookimpl
+from patchcore.plugin import counted
 
-__all__ = ["emulated_devices"]
+__all__ = ["emulated_devices", "report_sections"]
 
 
 @hookimpl
@@ -20,3 +22,31 @@ def emulated_devices() -> Sequence[str]:
     from npu_emulator.installation import emulates
 
     return ["npu"] if emulates() else []
+
+
+@hookimpl
+def report_sections() -> Sequence[Section]:
+    """Return a section that the NPU is an imitation; an empty list where it is not."""
+    from npu_emulator.installation import current_settings, device_is_active, is_imitated
+
+    if not is_imitated():
+        return ()
+    settings = current_settings()
+    core = f"core {settings.core}, which starts when torch is imported"
+    if device_is_active():
+        from npu_emulator.device import active
+
+        core = f"{active().name} core"
+    lines = list(_compiled())
+    line = f"an imitation of torch_npu: {counted(settings.devices, 'device')} ({settings.chip}) on the CPU, {core}"
+    data = {"core": settings.core, "devices": settings.devices}
+    return (Section("npu", (line, *lines), mark="emulated NPU: imitation", data=data),)
+
+
+def _compiled() -> Iterator[str]:
+    """Yield a section on the graphs that torch.compile ran without generating code for the NPU."""
+    compiling = sys.modules.get("npu_emulator.device.compiling")
+    for options, count in compiling.graphs_without_inductor.items() if compiling else ():
+        without = f" without {options}" if options else ""
+        graphs = counted(count, "graph")
+        yield f"torch.compile ran {graphs} by aot_eager{without}: inductor generates no code for an emulated NPU"

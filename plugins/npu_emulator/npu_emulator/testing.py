@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -14,32 +15,46 @@ __all__ = ["emulated_npu"]
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option."""
     group = parser.getgroup("npu-emulator")
-    group.addoption(
-        "--emulate-npu",
-        action="store_true",
-        help="emulate an NPU in this test run: torch gets a device npu, torch_npu and mx_driving can be imported",
-    )
+    for option, what in (
+        ("--emulate-npu", "the real torch_npu where it and fake-cann are installed, else an imitation"),
+        ("--emulate-npu=imitation", "an imitation of torch_npu"),
+        ("--emulate-npu=cann", "the real torch_npu"),
+    ):
+        group.addoption(
+            option,
+            dest="emulate_npu",
+            action="store_const",
+            const=option.partition("=")[2] or "auto",
+            help=f"emulate an NPU in this test run: torch gets a device npu; torch_npu is {what}",
+        )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Emulate from the start, so that test modules may import the emulated libraries."""
-    if config.getoption("--emulate-npu"):
+    chosen = config.getoption("emulate_npu")
+    if chosen:
         from npu_emulator import EmulationError, install
 
         try:
-            install()
+            install(adapter=None if chosen == "auto" else chosen)
         except EmulationError as error:
             raise pytest.UsageError(f"--emulate-npu: {error}") from error
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Return the line at the top of a test run: the NPU is emulated."""
-    if not config.getoption("--emulate-npu"):
+    """Return the lines at the top of a test run: which torch_npu it has, and how to get the real one."""
+    chosen = config.getoption("emulate_npu")
+    if not chosen:
         return []
-    from npu_emulator.installation import current_settings
+    from npu_emulator.adapter import choose
+    from npu_emulator.installation import current_settings, is_imitated
 
+    if not is_imitated():
+        return [f"npu: emulated, torch_npu {metadata.version('torch_npu')} on a fake CANN"]
     settings = current_settings()
-    return [f"npu: emulated, {counted(settings.devices, 'device')}, core {settings.core}"]
+    note = choose(None if chosen == "auto" else chosen).note
+    line = f"npu: emulated by an imitation of torch_npu, {counted(settings.devices, 'device')}, core {settings.core}"
+    return [line, *filter(None, [note])]
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,10 @@ PREFIX = "torch.transfer_to_npu"
 #: The environment variable that switches the layer off with ``0``; torch_npu's own adapter reads it too.
 SWITCH = "TORCH_TRANSFER_TO_NPU"
 
+#: torch's variable, and the value that fake-cann sets where torch_npu is installed and cannot be imported.
+_AUTOLOAD, _NO_CANN = "TORCH_DEVICE_BACKEND_AUTOLOAD", "no-CANN"
+_WITHOUT_CANN = "torch_npu is installed and there is no CANN; --emulate-npu runs it on a fake one"
+
 #: The emulated torch_npu's adapter, which applies these patches whatever the variable is.
 _ADAPTER = "npu_emulator.torch_npu.contrib.transfer_to_npu"
 
@@ -32,7 +36,7 @@ def switched_on() -> Any:
     """Return ``True``, or why the layer is not to be applied."""
     value = os.environ.get(SWITCH, "1").strip()
     if value in ("", "1"):
-        return True
+        return pc.Skip(_WITHOUT_CANN) if os.environ.get(_AUTOLOAD) == _NO_CANN else True
     if value == "0" and _ADAPTER not in sys.modules:
         return pc.Skip(f"{SWITCH}=0")
     raise ValueError(f"{SWITCH} is 0 or 1, found {value!r}")

@@ -1,0 +1,60 @@
+"""Keeps ``import torch`` working where torch_npu is installed and no CANN is there, neither a real nor a fake one.
+
+torch imports an installed torch_npu by itself, which fails without CANN, and ``import torch`` with it. In such a process
+torch is left without its device ``npu``, as before torch_npu was installed, and a program that imports torch_npu gets
+an ImportError that says how to run it. ``fake_cann_startup.pth`` calls :func:`start` when Python starts, so this module
+uses nothing that the interpreter has not loaded by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+__all__ = ["AUTOLOAD", "NO_CANN", "start"]
+
+#: torch's variable: it loads torch_npu where the variable is 1 or not set.
+AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+#: The value that :func:`start` sets; who brings a CANN for the process, or emulates torch_npu, removes it.
+NO_CANN = "no-CANN"
+
+_HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH")
+_DRIVERS = ("/usr/local/Ascend", "/dev/davinci_manager")
+
+
+def start() -> None:
+    """Switch torch's import of torch_npu off, if torch_npu is installed and has no CANN. Children inherit that."""
+    if os.environ.get(AUTOLOAD, NO_CANN) != NO_CANN or _has_cann() or not _has_torch_npu():
+        return
+    os.environ[AUTOLOAD] = NO_CANN
+    sys.meta_path.insert(0, _Explaining())
+
+
+def _has_cann() -> bool:
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    return (
+        any(os.environ.get(name) for name in _HOMES)
+        or any(map(os.path.exists, _DRIVERS))
+        or any(folder and os.path.exists(os.path.join(folder, "libascendcl.so")) for folder in folders)
+    )
+
+
+def _has_torch_npu() -> bool:
+    return any(os.path.exists(os.path.join(folder, "torch_npu/lib/libtorch_npu.so")) for folder in sys.path)
+
+
+class _Explaining:
+    """Explains why torch_npu cannot be imported, in place of the loader's error about a library."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        """Find nothing; raise where torch_npu is imported and there is still no CANN.
+
+        Raises:
+            ImportError: that is so.
+        """
+        if fullname == "torch_npu._C" and not _has_cann():
+            raise ImportError(
+                "torch_npu needs CANN, which this machine does not have. It runs on a fake one: "
+                f"{sys.executable} -m fake_cann run PROGRAM, or patchcore run --emulate-npu PROGRAM",
+                name=fullname,
+            )
