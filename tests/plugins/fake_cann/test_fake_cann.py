@@ -27,6 +27,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name / "lib").mkdir(parents=True)
         (tmp_path / name / "__init__.py").write_text("raise AssertionError('imported')")
         (tmp_path / name / "version.py").write_text("__version__ = '2.13.0+cpu'")
+        (tmp_path / name / "lib" / "libtorch_npu.so").touch()
     monkeypatch.setattr(wheel, "package_of", lambda name: tmp_path / name)
     monkeypatch.setattr(build, "package_of", wheel.package_of)
     monkeypatch.setattr(environment, "torch_npu_version", lambda: "2.13.0")
@@ -213,9 +214,9 @@ def test_a_process_that_does_not_use_it_loads_nothing_that_compiles(run_python: 
     printed = run_python("""
         import sys
         import fake_cann
-        from fake_cann import plugin
+        from fake_cann import plugin, support
 
-        assert plugin.report_sections() == ()
+        assert support.report_sections() == ()
         print("fake_cann.environment" in sys.modules, fake_cann.install.__name__)
         """)
     assert printed.split() == ["False", "install"]
@@ -236,7 +237,7 @@ def test_without_torch_no_device_is_emulated(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_environment_of_children(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environ = {build.CACHE: str(tmp_path / "cache"), "LD_LIBRARY_PATH": "/opt/mine"}
     folder = build.libraries(environ)
-    monkeypatch.setattr(environment, "build", lambda environ: folder)
+    monkeypatch.setattr(environment, "build", lambda report, environ: folder)
     assert not environment.finds_libraries(environ)
     environment.prepare(environ)
     environment.prepare(environ)
