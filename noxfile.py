@@ -544,7 +544,7 @@ def emulated(session: nox.Session, environment: Environment, core: str) -> None:
     """Run tests/emulated on the emulated NPU, which stays to the end of a process; once with each of its cores."""
     if core == "native" and not has_native_core(session, environment):
         session.skip("npu-emulator's compiled core is missing: `python -m npu_emulator build` says what it needs")
-    options = ["tests/emulated", "--emulate-npu", "--numprocesses=auto", *left_out(environment)]
+    options = ["tests/emulated", "--emulate-npu=imitation", "--numprocesses=auto", *left_out(environment)]
     if core == "python":  # what both cores do alike is tested on the faster one
         options += ["-m", "not either_core"]
     env = environment.of_tests(NPU_EMULATOR_CORE=core)
@@ -571,7 +571,7 @@ def openmmlab(session: nox.Session, environment: Environment) -> None:
     """Run tests/openmmlab with one major version of mmcv, on the emulator's compiled core where it could be built."""
     if not has_operators(environment):
         session.skip(f"mmcv's operators are not compiled: nox -s {environment.libraries.operators} says what they need")
-    options = ("tests/openmmlab", "--emulate-npu", "--numprocesses=auto", *left_out(environment))
+    options = ("tests/openmmlab", "--emulate-npu=imitation", "--numprocesses=auto", *left_out(environment))
     env = environment.of_tests(NPU_EMULATOR_CORE="auto")
     run_pytest(session, *options, python=environment.python, env=env)
 
@@ -772,7 +772,8 @@ def cann(session: nox.Session) -> None:
     """Run the tests of the real torch_npu on the fake CANN; needs a C++ compiler, and minutes for the first run."""
     # In an environment of its own: torch loads torch_npu in every process that imports torch.
     install_requirements(session, TEST, TEST_TORCH, BUILD, CANN)
-    folders = (Path("plugins", name) for name in ("fake_cann", "npu_migrate", "patchcore_torch", "torch_npu_patches"))
+    names = ("fake_cann", "npu_emulator", "npu_migrate", "patchcore_torch", "torch_npu_patches")
+    folders = (Path("plugins", name) for name in names)
     install_distributions(session, ROOT, *folders)
     run_pytest(session, "tests/fake_cann")
     session.notify("cann-plugins")
@@ -794,7 +795,7 @@ def cann_plugins(session: nox.Session) -> None:
         stamp.write()
     del session.env["TORCH_DEVICE_BACKEND_AUTOLOAD"]
     run = ("python", "-m", "fake_cann", "run", "-m", "pytest", "-q", "--numprocesses=auto")
-    folders = ["tests/emulated", "tests/fake_cann/test_adapter_names.py"]
+    folders = ["tests/emulated", "tests/fake_cann/test_adapter_names.py", "tests/fake_cann/test_default_adapter.py"]
     folders += ["tests/openmmlab"] * has_operators(environment)
     for folder in folders:
         env = {**WITH_BYTECODE, **environment.of_tests()}

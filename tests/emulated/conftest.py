@@ -1,4 +1,4 @@
-"""Tests of the emulated NPU: collected only in a process that has one, ``pytest tests/emulated --emulate-npu``.
+"""Tests of the emulated NPU: collected only where there is one, ``pytest tests/emulated --emulate-npu=imitation``.
 
 torch can neither rename nor forget a device, so these tests have a process of their own. ``NPU_EMULATOR_CORE=python``
 or ``native`` picks the core. ``python -m fake_cann run -m pytest tests/emulated`` runs some of the modules on the real

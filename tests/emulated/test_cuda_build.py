@@ -166,7 +166,17 @@ if sys.argv[1] == "program":
 def test_a_gpu_is_hidden_from_compiled_code_in_every_process_of_a_run(tmp_path: Path) -> None:
     (tmp_path / "gpu_machine.py").write_text(GPU_MACHINE)
     (tmp_path / "seen.py").write_text(SEEN)
-    command = [sys.executable, "-m", "patchcore", "run", "--emulate-npu", "-p", "gpu_machine", "seen.py", "program"]
+    command = [
+        sys.executable,
+        "-m",
+        "patchcore",
+        "run",
+        "--emulate-npu=imitation",
+        "-p",
+        "gpu_machine",
+        "seen.py",
+        "program",
+    ]
     environ = {name: value for name, value in os.environ.items() if "VISIBLE_DEVICES" not in name}
     done = subprocess.run(
         command,

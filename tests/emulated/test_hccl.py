@@ -115,7 +115,7 @@ def test_a_gloo_group_of_npu_tensors_ends_a_run_with_advice(
 ) -> None:
     (tmp_path / "train.py").write_text(GLOO)
     done = subprocess.run(
-        [sys.executable, "-m", "patchcore", "run", "--emulate-npu", "train.py", device],
+        [sys.executable, "-m", "patchcore", "run", "--emulate-npu=imitation", "train.py", device],
         cwd=tmp_path,
         env={**os.environ, "TORCH_TRANSFER_TO_NPU": transfer},
         capture_output=True,

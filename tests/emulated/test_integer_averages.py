@@ -77,7 +77,7 @@ EACH: list[dict[str, Any]] = [
 def run_program(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the program in two processes with an emulated NPU each."""
     (folder / "average.py").write_text(PROGRAM)
-    command = [sys.executable, "-m", "patchcore", "run", "--emulate-npu", *options, "average.py", str(folder)]
+    command = [sys.executable, "-m", "patchcore", "run", "--emulate-npu=imitation", *options, "average.py", str(folder)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900)
 
 

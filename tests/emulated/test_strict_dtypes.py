@@ -24,7 +24,7 @@ except RuntimeError as error:
 @pytest.mark.parametrize("strict", [True, False])
 def test_a_run(strict: bool, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
-    options = ["--emulate-npu", *(["--strict-dtypes"] if strict else [])]
+    options = ["--emulate-npu=imitation", *(["--strict-dtypes"] if strict else [])]
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "patchcore", "run", *options, "program.py"],
         cwd=tmp_path,

@@ -25,13 +25,13 @@ def on_cann() -> bool:
 
 ON_CANN = on_cann()
 #: The option of patchcore run for the NPU of these tests.
-OPTION = "--emulate-npu=cann" if ON_CANN else "--emulate-npu"
-INSTALL = "" if ON_CANN else "import npu_emulator; npu_emulator.install()\n"
+OPTION = "--emulate-npu=cann" if ON_CANN else "--emulate-npu=imitation"
+INSTALL = "" if ON_CANN else "import npu_emulator; npu_emulator.install(adapter='imitation')\n"
 #: The same with the kernels of mx_driving and mmcv.
 INSTALL_KERNELS = (
     "from fake_cann.kernels import install_kernels; install_kernels()\n"
     if ON_CANN
-    else "import npu_emulator; npu_emulator.install()\n"
+    else "import npu_emulator; npu_emulator.install(adapter='imitation')\n"
 )
 
 

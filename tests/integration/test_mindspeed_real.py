@@ -68,7 +68,7 @@ TYPICAL = """
 """
 #: The real torch_npu where its wheel is installed, else the imitation of it.
 IS_REAL = find_spec("torch_npu") is not None
-EMULATED = "--emulate-npu=cann" if IS_REAL else "--emulate-npu"
+EMULATED = "--emulate-npu=cann" if IS_REAL else "--emulate-npu=imitation"
 #: Registrations and targets of all features, and how many features fail: one needs a name that the imitation lacks.
 EVERYTHING, FAILED = ((319, 280), 7) if IS_REAL else ((315, 278), 8)
 MANAGERS = {

@@ -126,7 +126,7 @@ def test_every_name_resolves(mx_driving: ModuleType) -> None:
 def test_a_run_that_ends_without_a_name_names_the_limit(line: str, advice: str, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(line)
-    command = [sys.executable, "-m", "patchcore", "run", "--emulate-npu", str(program)]
+    command = [sys.executable, "-m", "patchcore", "run", "--emulate-npu=imitation", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 1
     assert f"patchcore: {advice}" in done.stderr
@@ -134,7 +134,7 @@ def test_a_run_that_ends_without_a_name_names_the_limit(line: str, advice: str, 
 
 def test_the_patcher_is_that_of_the_run() -> None:
     program = "from mx_driving import default_patcher_builder, patch_mmcv_version"
-    command = [sys.executable, "-m", "patchcore", "run", "--emulate-npu", "--compat", "mx_driving", "--"]
+    command = [sys.executable, "-m", "patchcore", "run", "--emulate-npu=imitation", "--compat", "mx_driving", "--"]
     done = subprocess.run([*command, sys.executable, "-c", program], capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
 

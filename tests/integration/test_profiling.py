@@ -130,7 +130,7 @@ class TestProcesses:
 
     def test_an_emulated_npu_has_torch_npus_profiler(self, tmp_path: Path) -> None:
         place = Workplace(tmp_path, {"train.py": TRAIN}, plugins="npu_emulator")
-        options = ("--emulate-npu", "--profile", "records", "--profile-level", "1", "--brake", "auto", *EARLY)
+        options = ("--emulate-npu=imitation", "--profile", "records", "--profile-level", "1", "--brake", "auto", *EARLY)
         # the plugin's options come after those of patchcore
         options = (*options[1:], options[0])
         job = place.run(*RUN, *options, "train.py", "100", NPU_EMULATOR_CORE="python")

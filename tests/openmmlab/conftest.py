@@ -1,5 +1,6 @@
-"""Tests of the OpenMMLab plugins on the real libraries and an emulated NPU, ``pytest tests/openmmlab --emulate-npu``.
+"""Tests of the OpenMMLab plugins on the real libraries and an emulated NPU.
 
+``pytest tests/openmmlab --emulate-npu=imitation`` runs them on the imitation of torch_npu,
 ``python -m fake_cann run -m pytest tests/openmmlab`` runs them on the real torch_npu.
 
 They run in two environments, one for each major version of mmcv: mmcv 1.x with mmdet 2.x and mmdet3d 1.0, mmcv 2.x with

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 __all__ = ["LIBRARIES", "MODES", "TORCH_NPU", "Library"]
 
-_RUN = ("-m", "patchcore", "run", "--emulate-npu")
+_RUN = ("-m", "patchcore", "run", "--emulate-npu=imitation")
 
 #: How tests are run, by the name in results: arguments of Python in front of ``-m pytest``.
 MODES: dict[str, tuple[str, ...]] = {

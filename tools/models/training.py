@@ -87,7 +87,7 @@ def _config(row: Row, shipped: Path, data_sets: Path, losses: Path) -> str:
 def npu_option() -> str:
     """Return the option of patchcore run for the NPU: the real torch_npu where it is installed, else the imitation."""
     installed = importlib.machinery.PathFinder.find_spec("torch_npu")  # an imitation is none of its
-    return "--emulate-npu" if installed is None else "--emulate-npu=cann"
+    return "--emulate-npu=imitation" if installed is None else "--emulate-npu=cann"
 
 
 def _launcher(row: Row, device: str, report: Path) -> list[str]:

@@ -49,10 +49,24 @@ def parse(parser: shared.Parser, arguments: Sequence[str], patcher: Patcher) -> 
     if hint:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}; {hint}")
     if problem:
-        parser.error(problem)
+        parser.error(_values(unknown, parser) or problem)
     if unknown:
         parser.refuse(unknown)
     return options
+
+
+def _values(unknown: Sequence[str], parser: shared.Parser) -> str:
+    """Return the values that an option has where each is an option of its own; empty if the option has none.
+
+    ``--emulate-npu=imitation`` is such an option: ``--emulate-npu train.py`` must not read the program as the value.
+    """
+    for argument in unknown:
+        name, _, value = argument.partition("=")
+        known = [option for option in parser._option_string_actions if option.startswith(f"{name}=")]
+        if known:
+            nearest = did_you_mean(value, [option.partition("=")[2] for option in known])
+            return f"expected {' or '.join([name, *known])}, found {argument}{nearest}"
+    return ""
 
 
 def _hint(unknown: Sequence[str], arguments: Sequence[str], parser: shared.Parser, patcher: Patcher) -> str:

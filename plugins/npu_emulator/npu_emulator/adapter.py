@@ -14,7 +14,7 @@ from typing import Optional
 import patchcore as pc
 from npu_emulator.errors import EmulationError
 from npu_emulator.settings import CORE, DEVICES, RANDOM, STRICT_DTYPES
-from patchcore.plugin import StubSpec
+from patchcore.plugin import StubSpec, did_you_mean
 
 __all__ = ["ADAPTER", "CANN", "IMITATION", "Choice", "cann_is_here", "choose", "torch_npu_is_installed", "translate"]
 
@@ -24,9 +24,9 @@ CANN, IMITATION = "cann", "imitation"
 #: ``auto`` is ``cann`` where the wheel of torch_npu and fake-cann are installed, else ``imitation``.
 ADAPTERS = ("auto", CANN, IMITATION)
 
-#: The release of torch_npu, and of torch, that fake-cann was tried with, and the Pythons that have a wheel of it.
-WHEEL = "torch_npu==2.13.0"
-_TORCH = "2.13.0"
+#: Releases of torch that fake-cann was tried with, each with the torch_npu of the same version, and the Pythons that
+#: have a wheel of it.
+_TORCHES = ("2.13.0", "2.14.0")
 _PYTHONS = ((3, 10), (3, 14))
 
 #: Variables of the imitation, and those of the fake CANN with the same meaning.
@@ -42,12 +42,12 @@ class Choice:
 
     Args:
         adapter: :data:`CANN` or :data:`IMITATION`.
-        note: a line for the user, where the other one would have been expected; empty otherwise.
+        why: the reason for the imitation where nobody chose it by its name, and how to get the real one; else empty.
         explicit: whether the user, or an option that only one of them has, decided on it.
     """
 
     adapter: str
-    note: str = ""
+    why: str = ""
     explicit: bool = False
 
 
@@ -64,22 +64,21 @@ def choose(wanted: Optional[str] = None, core: Optional[str] = None, environ: Ma
     """
     chosen = wanted or environ.get(ADAPTER) or "auto"
     if chosen not in ADAPTERS:
-        where = "adapter" if wanted else ADAPTER
-        raise EmulationError(f"npu_emulator: {where} is one of {', '.join(ADAPTERS)}, found {chosen!r}")
+        where, hint = "adapter" if wanted else ADAPTER, did_you_mean(chosen, ADAPTERS)
+        raise EmulationError(f"npu_emulator: {where} is one of {', '.join(ADAPTERS)}, found {chosen!r}{hint}")
     installed = torch_npu_is_installed()
     if chosen == IMITATION:
         return Choice(IMITATION, explicit=True)
     if chosen == CANN:
         if not installed or not _has_fake_cann():
-            raise EmulationError(f"npu_emulator: the real torch_npu is not here; install it: {_install_command()}")
+            raise EmulationError(f"npu_emulator: the real torch_npu is not here: {_how_to_get_it()}")
         return Choice(CANN, explicit=True)
     of_imitation = _of_imitation(core, environ)
     if of_imitation:
-        why = f"{of_imitation} is for the imitation of torch_npu, which is used" if installed else ""
-        return Choice(IMITATION, why, explicit=True)
+        return Choice(IMITATION, f"only the imitation has {of_imitation}", explicit=True)
     if installed:  # without fake-cann the imitation refuses to hide it, and names fake-cann
         return Choice(CANN if _has_fake_cann() else IMITATION)
-    return Choice(IMITATION, _could_be_real())
+    return Choice(IMITATION, _how_to_get_it())
 
 
 def torch_npu_is_installed() -> bool:
@@ -124,26 +123,28 @@ def _of_imitation(core: Optional[str], environ: Mapping[str, str]) -> str:
     return ""
 
 
-def _could_be_real() -> str:
-    """Return a line with the command that brings the real torch_npu; empty where no wheel serves this machine."""
+def _how_to_get_it() -> str:
+    """Return the command that brings the real torch_npu; or, where there is none, what this machine would need."""
+    machine, python = f"{sys.platform} on {platform.machine()}", ".".join(map(str, sys.version_info[:2]))
+    if machine != "linux on x86_64":
+        return f"the real torch_npu runs on Linux on x86-64, found {machine}"
+    oldest, newest = (".".join(map(str, version)) for version in _PYTHONS)
+    if not _PYTHONS[0] <= sys.version_info[:2] <= _PYTHONS[1]:
+        return f"the real torch_npu is for Python {oldest} to {newest}, found {python}"
+    torch = _release_of_torch()
+    if torch not in (None, *_TORCHES):
+        return f"the real torch_npu runs with torch {' and '.join(_TORCHES)}, found {torch}"
+    wheel = f"torch_npu=={torch or _TORCHES[0]}"
+    missing = () if _has_fake_cann() else ("fake-cann",)
+    lines = [pc.install_command(name) for name in (*missing, wheel) if name != wheel or not torch_npu_is_installed()]
+    return f"the real torch_npu runs on this machine, too: {' && '.join(lines)}"
+
+
+def _release_of_torch() -> Optional[str]:
+    """Return the version of the installed torch without that of its build: 2.13.0 for 2.13.0+cpu."""
     from importlib import metadata
 
-    served = sys.platform == "linux" and platform.machine() == "x86_64"
-    if not served or not _PYTHONS[0] <= sys.version_info[:2] <= _PYTHONS[1]:
-        return ""
     try:
-        torch = metadata.version("torch").partition("+")[0]
+        return metadata.version("torch").partition("+")[0]
     except metadata.PackageNotFoundError:
-        return ""
-    if torch != _TORCH:
-        return ""
-    return (
-        "the emulated NPU is an imitation of torch_npu; the real torch_npu runs on this machine, too: "
-        f"{_install_command()} (--emulate-npu=imitation hides this line)"
-    )
-
-
-def _install_command() -> str:
-    """Return the command that installs the wheel, and fake-cann unless it is here."""
-    wheel = f"python -m pip install {WHEEL}"
-    return wheel if _has_fake_cann() else f"{pc.install_command('fake-cann')} && {wheel}"
+        return None

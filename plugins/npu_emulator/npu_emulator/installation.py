@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Optional
 
 from npu_emulator import cuda_build
@@ -25,6 +27,8 @@ __all__ = [
     "install",
     "is_imitated",
     "is_installed",
+    "prepare",
+    "why_imitated",
 ]
 
 MX_DRIVING = StandIn("mx_driving", {"mx_driving": "npu_emulator.mx_driving"}, remedy="pip uninstall mx-driving")
@@ -91,6 +95,7 @@ _finders: dict[str, StandInFinder] = {}
 _mmcv_operators = OperatorsHook()
 _settings: Optional[Settings] = None
 _on_cann = False
+_why = ""
 
 
 def install(
@@ -138,8 +143,8 @@ def install(
         imitated = chosen is not None and not on_cann
         stand_ins = (MX_DRIVING, TORCH_NPU) if imitated else (MX_DRIVING,)
         wants_mmcv = device if mmcv is None else mmcv
-        if imitated:
-            _settle(core, devices)
+        if chosen is not None and imitated:
+            _settle(core, devices, chosen.why)
         if device:
             hide_gpus()
         if device and os.environ.get(_AUTOLOAD) == _NO_CANN:
@@ -158,11 +163,7 @@ def install(
                 cuda_build.connect()
             if wants_mmcv:
                 _mmcv_operators.connect()
-            if (
-                device
-                and sys.modules.get("torch") is not None
-                and os.environ.get(_AUTOLOAD, "1") == "1"
-            ):
+            if device and sys.modules.get("torch") is not None and os.environ.get(_AUTOLOAD, "1") == "1":
                 importlib.import_module(TORCH_NPU.name)
         except BaseException:
             for name in connected:
@@ -191,17 +192,42 @@ def _install_cann(devices: Optional[int]) -> None:
         EmulationError: it cannot run here.
     """
     global _on_cann
-    from fake_cann import FakeCannError
-    from fake_cann.environment import install as install_fake_cann
+    from fake_cann import environment
 
     if devices is not None and not _on_cann:
         os.environ["FAKE_CANN_DEVICES"] = str(make_settings(devices=devices).devices)
     translate()
+    with _errors_of_fake_cann():
+        environment.install()
+    _on_cann = True
+
+
+def prepare(adapter: Optional[str] = None) -> None:
+    """Build the libraries of the fake CANN for this process and its children, if :func:`install` would take them.
+
+    Args:
+        adapter: see :func:`install`.
+
+    Raises:
+        EmulationError: see :func:`check`; or the libraries cannot be built.
+    """
+    if check(adapter).adapter == CANN:
+        from fake_cann import environment
+
+        translate()
+        with _errors_of_fake_cann():
+            environment.prepare(os.environ)
+
+
+@contextlib.contextmanager
+def _errors_of_fake_cann() -> Iterator[None]:
+    """Raise errors of fake-cann as errors of the emulation, with the way to do without it."""
+    from fake_cann import FakeCannError
+
     try:
-        install_fake_cann()
+        yield
     except FakeCannError as error:
         raise EmulationError(f"{error}. The imitation of torch_npu runs without: --emulate-npu=imitation") from error
-    _on_cann = True
 
 
 def _has_real(stand_in: StandIn) -> bool:
@@ -251,9 +277,14 @@ def current_settings() -> Settings:
     return _settings or make_settings()
 
 
-def _settle(core: Optional[str], devices: Optional[int]) -> None:
+def why_imitated() -> str:
+    """Return why the device of this process is the imitation's, empty where it was chosen by its name."""
+    return _why
+
+
+def _settle(core: Optional[str], devices: Optional[int], why: str) -> None:
     """Take the settings of this installation, unless others are in force."""
-    global _settings
+    global _settings, _why
     wanted = make_settings(core, devices)
     if is_imitated() and _settings is not None:
         differs = (core is not None and wanted.core != _settings.core) or (
@@ -265,7 +296,7 @@ def _settle(core: Optional[str], devices: Optional[int]) -> None:
                 f"({_settings}), found {wanted}. They cannot change; use another process"
             )
         return
-    _settings = wanted
+    _settings, _why = wanted, why
 
 
 def check(adapter: Optional[str] = None) -> Choice:

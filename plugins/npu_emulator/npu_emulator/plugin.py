@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from typing import Any, Optional
 
 import patchcore as pc
@@ -53,25 +52,17 @@ def register_run_options(parser: argparse.ArgumentParser) -> None:
 
 @pc.hookimpl(optionalhook=True)
 def refuse_run(options: argparse.Namespace) -> Optional[pc.PatchcoreError]:
-    """Build what the real torch_npu needs before the program starts; say which torch_npu the run has and why."""
+    """Build the libraries that the real torch_npu needs before the program starts."""
     if not options.emulate_npu:
         return None
-    from npu_emulator.adapter import CANN, translate
-    from npu_emulator.installation import check
+    from npu_emulator.errors import EmulationError
+    from npu_emulator.installation import prepare
 
     _set_strict(options)
-    chosen = check(_adapter(options))
-    if chosen.note:
-        print(f"patchcore: {chosen.note}", file=sys.stderr)
-    if chosen.adapter == CANN:
-        from fake_cann import FakeCannError
-        from fake_cann.environment import prepare
-
-        translate()
-        try:
-            prepare(os.environ)
-        except FakeCannError as error:
-            return pc.SettingsError(f"{error}; or run the imitation of torch_npu: {IMITATED}")
+    try:
+        prepare(_adapter(options))
+    except EmulationError as error:
+        return pc.SettingsError(str(error))
     return None
 
 

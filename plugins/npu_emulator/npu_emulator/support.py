@@ -27,7 +27,7 @@ def emulated_devices() -> Sequence[str]:
 @hookimpl
 def report_sections() -> Sequence[Section]:
     """Return a section that the NPU is an imitation; an empty list where it is not."""
-    from npu_emulator.installation import current_settings, device_is_active, is_imitated
+    from npu_emulator.installation import current_settings, device_is_active, is_imitated, why_imitated
 
     if not is_imitated():
         return ()
@@ -37,9 +37,10 @@ def report_sections() -> Sequence[Section]:
         from npu_emulator.device import active
 
         core = f"{active().name} core"
-    lines = list(_compiled())
+    why = why_imitated()
+    lines = [*filter(None, [why]), *_compiled()]
     line = f"an imitation of torch_npu: {counted(settings.devices, 'device')} ({settings.chip}) on the CPU, {core}"
-    data = {"core": settings.core, "devices": settings.devices}
+    data = {"adapter": "imitation", "why": why, "core": settings.core, "devices": settings.devices}
     return (Section("npu", (line, *lines), mark="emulated NPU: imitation", data=data),)
 
 

@@ -43,18 +43,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Return the lines at the top of a test run: which torch_npu it has, and how to get the real one."""
-    chosen = config.getoption("emulate_npu")
-    if not chosen:
+    if not config.getoption("emulate_npu"):
         return []
-    from npu_emulator.adapter import choose
-    from npu_emulator.installation import current_settings, is_imitated
+    from npu_emulator.installation import current_settings, is_imitated, why_imitated
 
     if not is_imitated():
         return [f"npu: emulated, torch_npu {metadata.version('torch_npu')} on a fake CANN"]
     settings = current_settings()
-    note = choose(None if chosen == "auto" else chosen).note
     line = f"npu: emulated by an imitation of torch_npu, {counted(settings.devices, 'device')}, core {settings.core}"
-    return [line, *filter(None, [note])]
+    return [line, *filter(None, [why_imitated()])]
 
 
 @pytest.fixture(scope="session")

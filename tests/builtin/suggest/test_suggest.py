@@ -151,3 +151,24 @@ class TestWhatIsMissing:
         hint = f"it comes with fake-cann: {install_command('fake-cann')}"
         assert result.code == 2
         assert f"unrecognized arguments: --emulate-npu=cann; {hint}\n" in result.err
+
+    @pytest.mark.parametrize(
+        ("value", "nearest"), [("imitaton", "; did you mean 'imitation'?"), ("", ""), ("1", "")]
+    )
+    def test_a_value_that_is_not_among_the_options(
+        self, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str, nearest: str
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        plugin = """
+            import patchcore as pc
+
+            @pc.hookimpl
+            def register_run_options(parser):
+                parser.add_argument("--emulate-npu", "--emulate-npu=imitation", action="store_true")
+                parser.add_argument("--emulate-npu=cann", action="store_true")
+            """
+        (tmp_path / "values.py").write_text(textwrap.dedent(plugin), encoding="utf-8")
+        result = cli("run", "-p", "values", f"--emulate-npu={value}", "train.py")
+        expected = "expected --emulate-npu or --emulate-npu=imitation or --emulate-npu=cann"
+        assert result.code == 2
+        assert f"{expected}, found --emulate-npu={value}{nearest}\n" in result.err

@@ -31,6 +31,9 @@ _EAGER = {"TORCHDYNAMO_DISABLE": "1"}
 
 _CALLING = "npu_migrate.ops.calling"
 
+#: torch's variable, and the value that fake-cann sets where torch_npu is installed and has no CANN.
+_AUTOLOAD, _NO_CANN = "TORCH_DEVICE_BACKEND_AUTOLOAD", "no-CANN"
+
 
 @dataclass(frozen=True)
 class Program:
@@ -73,14 +76,15 @@ class Program:
 
 
 def npu_options() -> tuple[str, ...]:
-    """Return the options of ``patchcore run`` that give its processes an NPU: none where torch_npu is installed.
+    """Return the options of ``patchcore run`` that give its processes an NPU: none where torch_npu has its CANN.
 
     Raises:
         SettingsError: there is neither a real nor an emulated one.
     """
-    if find_module("torch_npu"):
+    has_cann = os.environ.get(_AUTOLOAD) != _NO_CANN
+    if has_cann and find_module("torch_npu"):
         return ()
-    if find_module("npu_emulator"):
+    if not has_cann or find_module("npu_emulator"):
         return ("--emulate-npu",)
     raise SettingsError(
         f"tracing an NPU needs torch_npu or npu_emulator, and neither is installed: "

@@ -1,9 +1,9 @@
 """Keeps ``import torch`` working where torch_npu is installed and no CANN is there, neither a real nor a fake one.
 
-torch imports an installed torch_npu by itself, which fails without CANN, and ``import torch`` with it. In such a process
-torch is left without its device ``npu``, as before torch_npu was installed, and a program that imports torch_npu gets
-an ImportError that says how to run it. ``fake_cann_startup.pth`` calls :func:`start` when Python starts, so this module
-uses nothing that the interpreter has not loaded by itself.
+torch imports an installed torch_npu by itself, which fails without CANN, and ``import torch`` with it. In such a
+process torch is left without its device ``npu``, as before torch_npu was installed, and a program that imports
+torch_npu gets an ImportError that says how to run it. ``fake_cann_startup.pth`` calls :func:`start` when Python
+starts, so this module uses nothing that the interpreter has not loaded by itself.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ def start() -> None:
     """Switch torch's import of torch_npu off, if torch_npu is installed and has no CANN. Children inherit that."""
     if os.environ.get(AUTOLOAD, NO_CANN) != NO_CANN or _has_cann() or not _has_torch_npu():
         return
+    if any(isinstance(finder, _Explaining) for finder in sys.meta_path):
+        return  # site reads a folder twice where PYTHONPATH has it, too
     os.environ[AUTOLOAD] = NO_CANN
     sys.meta_path.insert(0, _Explaining())
 
