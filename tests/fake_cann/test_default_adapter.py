@@ -21,7 +21,8 @@ WHICH = """
 import torch
 import torch_npu
 x = (torch.ones(3, device="npu") + 1).sum().item()
-print("imitation" if "npu_emulator" in torch_npu.__file__ else "real", x, flush=True)
+which = "imitation" if "npu_emulator" in torch_npu.__file__ else "real"
+print(f"{which} {x}\\n", end="", flush=True)
 """
 #: What a run with an NPU leaves to its children, which a test must not inherit.
 OF_A_RUN = ("LD_LIBRARY_PATH", "TASK_QUEUE_ENABLE", "TORCH_DEVICE_BACKEND_AUTOLOAD", "PATCHCORE_SESSION")
@@ -104,12 +105,12 @@ def test_ranks(tmp_path: Path) -> None:
         torch.npu.set_device(rank)
         number = torch.full((1,), 1.0 + rank, device="npu")
         dist.all_reduce(number)
-        print("sum", number.item(), flush=True)
+        print(f"sum {number.item()}\\n", end="", flush=True)
         dist.destroy_process_group()
         """)
     ranks = ("--", "torchrun", "--standalone", "--nproc-per-node=2", "program.py")
     done = run(tmp_path, "--emulate-npu", program, *ranks)
-    assert sorted(done.stdout.splitlines()) == ["real 6.0", "real 6.0", "sum 3.0", "sum 3.0"]
+    assert (done.stdout.count("real 6.0\n"), done.stdout.count("sum 3.0\n")) == (2, 2)
 
 
 @pytest.mark.parametrize("option", ["--emulate-npu", "--emulate-npu=cann", "--emulate-npu=imitation"])
@@ -177,6 +178,7 @@ def test_without_the_option_torch_works_and_torch_npu_says_how_to_run_it(tmp_pat
 
 
 def test_a_run_without_the_option_moves_nothing_and_says_so(tmp_path: Path) -> None:
-    done = python(tmp_path, "-m", "patchcore", "run", "-c", "import torch; print(torch.ones(2, device='cpu').sum())")
-    assert done.stdout == "tensor(2.)\n"
+    (tmp_path / "program.py").write_text("import torch; print(torch.ones(2).sum().item())")
+    done = python(tmp_path, "-m", "patchcore", "run", "program.py")
+    assert done.stdout == "2.0\n"
     assert "torch_npu is installed and there is no CANN; --emulate-npu runs it on a fake one" in done.stderr

@@ -152,9 +152,7 @@ class TestWhatIsMissing:
         assert result.code == 2
         assert f"unrecognized arguments: --emulate-npu=cann; {hint}\n" in result.err
 
-    @pytest.mark.parametrize(
-        ("value", "nearest"), [("imitaton", "; did you mean 'imitation'?"), ("", ""), ("1", "")]
-    )
+    @pytest.mark.parametrize(("value", "nearest"), [("imitaton", "; did you mean 'imitation'?"), ("", ""), ("1", "")])
     def test_a_value_that_is_not_among_the_options(
         self, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str, nearest: str
     ) -> None:
