@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import Any
+from pathlib import Path
+from typing import Any, Optional
 
 
-def signatures(*arguments: str) -> subprocess.CompletedProcess[str]:
+def signatures(*arguments: str, folder: Optional[Path] = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "fake_cann", "signatures", *arguments]
     environ = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, env=environ, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, env=environ, cwd=folder, check=False)
 
 
 def test_what_is_computed_has_the_arguments_of_the_table() -> None:
@@ -22,8 +23,9 @@ def test_what_is_computed_has_the_arguments_of_the_table() -> None:
     } == {}
 
 
-def test_torch_npu_passes_what_the_table_has() -> None:
-    done = signatures("--only", "rms_norm")
+def test_torch_npu_passes_what_the_table_has_and_leaves_no_files(tmp_path: Path) -> None:
+    done = signatures("--only", "rms_norm", folder=tmp_path)
+    assert not list(tmp_path.iterdir())
     assert done.returncode == 0, done.stdout + done.stderr
     last = done.stdout.splitlines()[-1]
     assert last.startswith("torch_npu 2.13.0 calls 904 operators: the arguments of 897 are known, "), last

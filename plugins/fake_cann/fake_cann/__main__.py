@@ -188,6 +188,7 @@ def _signatures(only: Optional[str]) -> int:
         f"torch_npu {torch_npu_version()} calls {counted(len(called), 'operator')}: the arguments of "
         f"{len(called) - len(unknown)} are known, {len(reached)} were called here, "
         f"{len(recorded.faults)} otherwise than the table has it"
+        + (f"; {counted(recorded.ended, 'call')} ended the process" if recorded.ended else "")
     )
     return 1 if recorded.faults else 0
 

@@ -45,6 +45,13 @@ class Recorded(NamedTuple):
     ended: int
 
 
+class _Place(NamedTuple):
+    """A call: its part, and its number in there; see :func:`_parts`."""
+
+    part: int
+    number: int
+
+
 def record(environ: Mapping[str, str], only: Optional[str], show: Callable[[str], None]) -> Recorded:
     """Call operators, and return how their arguments fit the table.
 
@@ -62,24 +69,27 @@ def record(environ: Mapping[str, str], only: Optional[str], show: Callable[[str]
     with tempfile.TemporaryDirectory() as room:
         file = Path(room, "calls.tsv")
         environ.update(FAKE_CANN_CHECK="1", FAKE_CANN_RECORD=str(file))
-        ended, place, done = 0, 0, False
-        while not done:
-            command = [sys.executable, "-W", "ignore", "-m", _CHILD, str(place), *filter(None, (only,))]
-            with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True, errors="replace") as child:
+        calls, ended, place = 0, 0, _Place(0, 0)
+        while True:
+            begun = None
+            command = [sys.executable, "-W", "ignore", "-m", _CHILD, *map(str, place), *filter(None, (only,))]
+            # In the room: what operators write into the current folder, dumps among it, goes with it.
+            with subprocess.Popen(
+                command, env=environ, cwd=room, stdout=subprocess.PIPE, text=True, errors="replace"
+            ) as child:
                 assert child.stdout is not None
-                begun = place
                 for line in child.stdout:
                     if line.startswith("call "):
-                        begun = int(line.split()[1])
-                        show(counted(begun, "call"))
-            done = child.returncode == 0
-            if not done:
-                if begun == place and child.returncode == 1:
-                    raise FakeCannError("fake_cann: a process that calls operators ended, see above")
-                ended, place = ended + 1, begun + 1
+                        begun = _Place(*map(int, line.split()[1:3]))
+                        calls += 1
+                        show(counted(calls, "call"))
+            if child.returncode == 0:
+                return _read(file, ended)
+            if begun is None:
+                raise FakeCannError("fake_cann: a process that calls operators ended before its first call, see above")
+            ended, place = ended + 1, _Place(begun.part, begun.number + 1)
             if ended == _MOST_ENDED:
                 raise FakeCannError(f"fake_cann: {ended} processes that call operators ended")
-        return _read(file, ended)
 
 
 def _read(file: Path, ended: int) -> Recorded:
@@ -93,31 +103,34 @@ def _read(file: Path, ended: int) -> Recorded:
     return Recorded(called, faults, ended)
 
 
-def _main(skipped: int, only: Optional[str]) -> int:
-    """Make the calls from number ``skipped`` on; what they return does not matter."""
-    for place, call in enumerate(_calls(only)):
-        if place < skipped:
-            continue
-        print("call", place, flush=True)
-        try:
-            call()
-        except Exception:  # refused, or arguments that do not fit: only the calls below torch_npu count
-            continue
-    return 0
-
-
-def _calls(only: Optional[str]) -> Iterator[Callable[[], Any]]:
+def _main(first: _Place, only: Optional[str]) -> int:
+    """Make the calls from ``first`` on; what they return does not matter."""
     import torch
     import torch_npu  # noqa: F401
 
+    torch.set_num_threads(1)
+    for part, calls in enumerate(_parts(only)):
+        if part < first.part:  # not made: the tensors of the cases take minutes
+            continue
+        for number, call in enumerate(calls()):
+            if (part, number) < first:
+                continue
+            print("call", part, number, flush=True)
+            try:
+                call()
+            except Exception:  # refused, or arguments that do not fit: only the calls below torch_npu count
+                continue
+    return 0
+
+
+def _parts(only: Optional[str]) -> Iterator[Callable[[], Iterator[Callable[[], Any]]]]:
+    """Yield the calls by parts: the cases, then each operator of torch_npu."""
     from fake_cann.comparing.cases import cases
 
-    torch.set_num_threads(1)
-    for case in cases(only):
-        yield functools.partial(_of_case, case)
+    yield lambda: (functools.partial(_of_case, case) for case in cases(only))
     for schema in private_torch.all_schemas():
         if schema.name.startswith("npu::") and (only is None or only in schema.name):
-            yield from _of_schema(schema)
+            yield functools.partial(_of_schema, schema)
 
 
 def _of_case(case: Any) -> Any:
@@ -170,4 +183,4 @@ def _value(kind: str, argument: Any, tensor: Any, full: bool) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(_main(int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None))
+    sys.exit(_main(_Place(int(sys.argv[1]), int(sys.argv[2])), sys.argv[3] if len(sys.argv) > 3 else None))
