@@ -456,6 +456,28 @@ def install_openmmlab(session: nox.Session, environment: Environment) -> None:
     stamp.write()
 
 
+def torch_npu_beside(session: nox.Session, environment: Environment) -> Path | None:
+    """Return a folder with the wheel of torch_npu for ``PYTHONPATH``; None where pip finds none for this Python.
+
+    Not in the environment: torch loads torch_npu in every process of an environment that has it, and most tests of the
+    libraries run without.
+    """
+    folder = environment.location.with_name(f"torch-npu-{environment.libraries.python.replace('.', '-')}")
+    pin = next(pin for pin in pins(CANN) if pin.startswith("torch_npu"))
+    stamp = Stamp(folder, "torch-npu", [CANN])
+    if stamp.matches():
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    try:  # what it imports, numpy and pyyaml, the environment has
+        pip_install(session, "--no-deps", f"--target={folder}", pin, python=environment.python, env=environment.env)
+    except nox.command.CommandFailed:
+        return None
+    if not folder.is_dir():  # nox was called with --no-install
+        return None
+    stamp.write()
+    return folder
+
+
 def has_operators(environment: Environment) -> bool:
     """Return True if mmcv with compiled operators is installed in an environment."""
     return Stamp(environment.location, "operators", []).path.exists()
@@ -598,12 +620,12 @@ def has_cuda_build(environment: Environment) -> bool:
 
 
 #: What CI runs on a second Python, where pip may find another numpy and another build of torch.
-ON_OTHER_PYTHON = ("libraries", "operators", "demo", "emulated(core='native')", "openmmlab-2")
+ON_OTHER_PYTHON = ("libraries", "operators", "demo", "emulated(core='native')", "openmmlab-2", "cann-beside")
 
 
 @nox.session(name="other-python", python=False)
 def other_python(session: nox.Session) -> None:
-    """Run the demo, and most tests of the emulated NPU and mmcv 2.x, on the newest Python besides the one of tests.
+    """Run the demo, and most tests of the emulated NPUs and mmcv 2.x, on the newest Python besides the one of tests.
 
     ``nox -s tests-3.13`` runs all tests there.
     """
@@ -802,6 +824,23 @@ def cann_plugins(session: nox.Session) -> None:
         # What was chosen may be in one of the folders only.
         success = [0, each_module.NO_TESTS] if session.posargs else [0]
         session.run(*run, folder, *session.posargs, env=env, success_codes=success)
+
+
+@with_libraries(name="cann-beside")
+def cann_beside(session: nox.Session, environment: Environment) -> None:
+    """Train on the real torch_npu of another Python, with the torch that pip finds for it: mostly the CUDA build.
+
+    torch_npu lies beside the libraries, not among them. As a part of ``other-python`` the training steps alone run.
+    """
+    python = environment.libraries.python
+    folder = torch_npu_beside(session, environment)
+    if folder is None:
+        session.skip(f"pip finds no wheel of torch_npu for Python {python} on this platform, see above")
+    env = environment.of_tests(PYTHONPATH=str(folder))
+    without_adapter = {**env, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    session.run(environment.python, "-m", "fake_cann", "build", env=without_adapter, external=True)
+    tests = "tests/fake_cann/test_training.py" if python in IN_PART else "tests/fake_cann"
+    run_pytest(session, tests, "--numprocesses=auto", python=environment.python, env=env)
 
 
 @nox.session(python=ONE_PYTHON)

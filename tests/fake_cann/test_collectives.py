@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 PROGRAM = """
     import os, sys
     import torch
@@ -148,12 +150,18 @@ def test_the_devices_of_one_process(on_cann: Any) -> None:
     program = """
         import torch
 
+        if torch.version.cuda:  # its scatter, in C++, takes every index for one of CUDA's
+            print("CUDA")
+            raise SystemExit
         model = torch.nn.DataParallel(torch.nn.Linear(4, 2).npu(), device_ids=[0, 1])
         x = torch.randn(6, 4).npu()
         assert torch.equal(model(x), model.module(x))
         print("ok")
         """
-    assert on_cann(program).stdout.endswith("ok\n")
+    printed = on_cann(program).stdout
+    if printed.endswith("CUDA\n"):
+        pytest.skip("torch.nn.DataParallel of a CUDA build of torch scatters to CUDA alone")
+    assert printed.endswith("ok\n")
 
 
 def test_groups(on_cann: Any) -> None:
