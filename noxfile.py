@@ -124,6 +124,8 @@ BROWSER = REQUIREMENTS / "browser.txt"
 LIBRARY_TESTS = REQUIREMENTS / "library-tests.txt"
 CANN = REQUIREMENTS / "cann.txt"
 CLUSTERS = REQUIREMENTS / "clusters.txt"
+DEEPSPEED = REQUIREMENTS / "clusters-deepspeed.txt"
+MPICH = REQUIREMENTS / "clusters-mpich.txt"
 TORCH_NPU_TESTS = REQUIREMENTS / "torch-npu-tests.txt"
 
 
@@ -845,8 +847,14 @@ def cann_beside(session: nox.Session, environment: Environment) -> None:
 
 @nox.session(python=ONE_PYTHON)
 def clusters(session: nox.Session) -> None:
-    """Run programs with the real Ray, accelerate and Open MPI; Ray starts slowly: some minutes."""
+    """Run programs with the real Ray, accelerate, DeepSpeed, Open MPI and MPICH; Ray starts slowly: some minutes."""
     install_requirements(session, TEST, TEST_TORCH, BUILD, CLUSTERS)
+    stamp = Stamp(session.virtualenv.location, "apart", [DEEPSPEED, MPICH])
+    if not stamp.matches():
+        apart = ("--no-deps", "--upgrade", f"--target={Path(session.bin, 'mpich')}", f"--requirement={MPICH}")
+        own = ("--no-build-isolation", f"--requirement={DEEPSPEED}")
+        if pip_install(session, *apart) and pip_install(session, *own, env={"DS_BUILD_OPS": "0"}):
+            stamp.write()
     install_distributions(session, ROOT, Path("plugins", "patchcore_torch"), Path("plugins", "ray_patches"))
     tests = ("test_launchers.py", "test_ray_programs.py", "test_ray_workers.py", "test_restarts.py")
     run_pytest(session, *(f"tests/integration/{name}" for name in tests))

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+
+import pytest
 
 from patchcore.cli import main
 from patchcore.process import RANK_VARIABLES
@@ -156,6 +159,18 @@ class Workplace:
                 if process.poll() is None:  # torchrun ends its ranks, which are in sessions of their own
                     process.terminate()
                     process.wait(_PATIENCE)
+
+
+def on_host(name: str, *command: str) -> tuple[str, ...]:
+    """Return a command line that runs a program on this machine with another host name.
+
+    Args:
+        name: of the host.
+        command: the command line of the program.
+    """
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "--uts", "true"], check=False).returncode:
+        pytest.skip("needs unshare --uts, which gives a process a host name of its own, and root")
+    return ("unshare", "--uts", "bash", "-c", 'hostname "$0"; exec "$@"', name, *command)
 
 
 def two_at_a_time(starts: Mapping[Key, Callable[[], Job]]) -> dict[Key, Job]:
