@@ -51,7 +51,7 @@ BUILTINS = {
         "call", "imports", "instances", "phases", "rewrite", "stdlib", "signatures", "holders", "drift",
         "check", "run", "doctor", "verify", "new", "suggest",
     ),
-    COMMANDS: ("list", "report", "explain", "bisect", "plan", "environment", "overview"),
+    COMMANDS: ("list", "report", "explain", "bisect", "plan", "environment", "overview", "upgrade"),
 }  # fmt: skip
 
 #: The beginning of a name in the setting ``plugins`` that leaves a plugin out.

@@ -30,12 +30,12 @@ from patchcore.report import FAILED, PENDING, Remark
 from patchcore.settings import KEYS, OTHER_VARIABLES, Settings, find_table
 from patchcore.stdlib import difflib
 
-__all__ = ["Findings", "add_arguments", "look", "main", "print_findings"]
+__all__ = ["Findings", "add_arguments", "add_finding_options", "look", "main", "print_findings"]
 
 #: The kinds of findings that ``--exit-on`` knows; those about targets that have changed come last, the gravest first.
 _KINDS = (
     *("plugin", "setting", "conflict", "failed", "required", "import", "pending", "name", "covered", "outdated"),
-    *("target", *KINDS),
+    *("requires", "target", *KINDS),
 )
 #: The fields of a finding that a check fills in.
 _COLUMNS = ("kind", "subject", "message")
@@ -81,6 +81,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--apply", action="store_true", help="also import every target, apply the patches and revert them"
     )
+    add_finding_options(parser)
+    parser.set_defaults(command=main)
+
+
+def add_finding_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of commands that print findings on targets: ``--exit-on`` and ``--diff``."""
     parser.add_argument(
         "--exit-on",
         type=_kinds,
@@ -91,7 +97,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--diff", action="store_true", help="show how copies differ from their originals, then and now, side by side"
     )
-    parser.set_defaults(command=main)
 
 
 def main(options: argparse.Namespace) -> int:

@@ -248,6 +248,10 @@ class Sources:
                     if alias.name != "*":
                         yield alias.asname or alias.name, Target(source, (alias.name,))
 
+    def is_module(self, name: str) -> bool:
+        """True if there is a module of this name, with or without a source."""
+        return self._spec(name) is not None
+
     def names_of(self, module: str) -> Iterable[str]:
         """Return the names that the source of a module binds."""
         return self._module(module).scope.names

@@ -4,117 +4,22 @@ from __future__ import annotations
 
 import argparse
 import sysconfig
-from collections.abc import Collection
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import Optional
 
-from patchcore.builtin.drift.drift import fingerprinted
 from patchcore.builtin.drift.fingerprint import Originals
-from patchcore.builtin.drift.recorded import UNSEEN, Fingerprint, Library, Recorded, file_of
-from patchcore.builtin.drift.replacements.reads import name_fingerprints, names_read
+from patchcore.builtin.drift.recorded import UNSEEN, Fingerprint, Recorded, file_of
+from patchcore.builtin.drift.recording import Recording, Row
 from patchcore.builtin.shared.command_line import print_problems
 from patchcore.builtin.shared.rows import print_table, print_text
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_json
-from patchcore.declare.changes import SlotChange
-from patchcore.errors import UnknownName, Unseen, describe_error
+from patchcore.errors import UnknownName
 from patchcore.objects.extensions import using
 from patchcore.objects.printable import counted
 from patchcore.planning.candidates import Candidate, select_patches
-from patchcore.planning.conditions import Environment
 
 __all__ = ["add_arguments", "main"]
-
-
-class _Row(NamedTuple):
-    """One target with its library and the result: ``new``, ``changed``, an error and so on."""
-
-    library: str
-    target: str
-    result: str
-
-
-class _Plugin:
-    """The fingerprints of one plugin as they are in its file, and as they are now.
-
-    Args:
-        path: of the file.
-        whole: true if all patches of the plugin are read: other entries of the file for a version are then out of date.
-        libraries: the names of those to look at, all when empty.
-    """
-
-    def __init__(self, path: Path, *, whole: bool, libraries: Collection[str] = ()) -> None:
-        self.path = path
-        self.whole = whole
-        self.libraries = libraries
-        self.recorded = Recorded.read(path)
-        self.now: dict[Library, dict[str, Fingerprint]] = {}
-        self.names: dict[Library, dict[str, Fingerprint]] = {}
-        self.reviewed: dict[str, dict[str, str]] = {}
-        self.failures: list[_Row] = []
-        self.sources: dict[str, str] = {}
-
-    def take(self, candidate: Candidate, originals: Originals, environment: Environment) -> None:
-        """Take the fingerprints of one patch."""
-        targets = [change.target.pin(environment.is_module) for change in candidate.patch.changes]
-        for change, target in zip(candidate.patch.changes, targets):
-            library = Library.of(target, environment)
-            if isinstance(change, SlotChange) and not (self.libraries and library.name not in self.libraries):
-                read = [target] if change.adds else names_read(change, target, originals.sources, environment.is_module)
-                found = {str(name): one for name, one in name_fingerprints(read, originals).items()}
-                self.names.setdefault(library, {}).update(found)
-        for change, target in fingerprinted(candidate.patch, targets):
-            library = Library.of(target, environment)
-            if self.libraries and library.name not in self.libraries:
-                continue
-            self.reviewed.setdefault(library.name, {})[str(target)] = library.version
-            found = self.now.setdefault(library, {})
-            if str(target) in found:
-                continue
-            try:
-                one = originals.fingerprint(change, target)
-                found[str(target)] = one
-                source = originals.source(one.source)
-                if source:
-                    self.sources[one.source] = source
-            except Unseen:  # and not to be imported; whoever recorded it where it was has seen more
-                found[str(target)] = self.recorded.entries(library).get(str(target), UNSEEN)
-            except Exception as error:  # of the library's import
-                self.failures.append(_Row(str(library), str(target), f"failed: {describe_error(error)}"))
-
-    def rows(self, *, check: bool) -> list[_Row]:
-        """Return a row for each target that differs from the file; with ``check``, for those that contradict it."""
-        rows = list(self.failures)
-        failed = {row.target for row in rows}
-        for library, now in self.now.items():
-            before = self.recorded.entries(library)
-            for target, fingerprint in now.items():
-                if target not in before:
-                    result = "unseen" if fingerprint == UNSEEN else "new"
-                    rows.append(_Row(str(library), target, result))
-                elif before[target] != fingerprint and not (check and before[target] == UNSEEN):
-                    rows.append(_Row(str(library), target, "changed"))
-            gone = [target for target in before if target not in now and target not in failed] if self.whole else []
-            rows += (_Row(str(library), target, "not a target any more") for target in gone)
-        return rows
-
-    def update(self, *, reviewed: bool = False) -> None:
-        """Add the versions that are installed here.
-
-        Args:
-            reviewed: mark the targets as looked at.
-        """
-        for library, now in self.now.items():
-            versions = self.recorded.libraries.setdefault(library.name, {})
-            kept = {} if self.whole else versions.get(library.version, {})
-            versions[library.version] = {**kept, **now}
-        for library, read in self.names.items():
-            names = self.recorded.names.setdefault(library.name, {})
-            names[library.version] = {**({} if self.whole else names.get(library.version, {})), **read}
-        if reviewed:
-            for name, marks in self.reviewed.items():
-                self.recorded.reviewed.setdefault(name, {}).update(marks)
-        self.recorded.add_sources(self.sources)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -186,7 +91,9 @@ def _chosen(names: list[str], candidates: list[Candidate]) -> list[Candidate]:
     return [candidate for candidate in candidates if candidate.patch.name in wanted]
 
 
-def _plugins(options: argparse.Namespace, chosen: list[Candidate], candidates: list[Candidate]) -> dict[Path, _Plugin]:
+def _plugins(
+    options: argparse.Namespace, chosen: list[Candidate], candidates: list[Candidate]
+) -> dict[Path, Recording]:
     """The plugins to look at, by file.
 
     Raises:
@@ -194,7 +101,7 @@ def _plugins(options: argparse.Namespace, chosen: list[Candidate], candidates: l
         PluginError: a file cannot be read.
     """
     names = {candidate.patch.name for candidate in chosen}
-    found: dict[Path, _Plugin] = {}
+    found: dict[Path, Recording] = {}
     for candidate in chosen:
         path = file_of(candidate.provenance)
         if path is None:
@@ -205,7 +112,7 @@ def _plugins(options: argparse.Namespace, chosen: list[Candidate], candidates: l
             continue
         siblings = [c.patch.name for c in candidates if file_of(c.provenance) == path]
         if path.is_file() or not options.check:
-            found[path] = _Plugin(path, whole=names.issuperset(siblings), libraries=options.libraries)
+            found[path] = Recording(Recorded.read(path), whole=names.issuperset(siblings), libraries=options.libraries)
     return found
 
 
@@ -215,7 +122,7 @@ def _is_installed(path: Path) -> bool:
     return any(folder in path.resolve().parents for folder in folders)
 
 
-def _print(options: argparse.Namespace, plugins: dict[Path, _Plugin], rows: dict[Path, list[_Row]]) -> None:
+def _print(options: argparse.Namespace, plugins: dict[Path, Recording], rows: dict[Path, list[Row]]) -> None:
     if options.format == "json":
         files = [
             {
