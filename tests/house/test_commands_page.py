@@ -37,4 +37,4 @@ def test_every_command_is_under_its_distribution(monkeypatch: pytest.MonkeyPatch
     for plugin, distribution in distributions().items():
         expected |= {(name, distribution) for name in commands(monkeypatch, plugin) - built_in}
     assert {distribution for _, distribution in expected} >= {"patchcore", "npu-migrate", "npu-graph", "torch-markers"}
-    assert set(re.findall(r"^\| `patchcore (\w+).*\| `([\w-]+)` \|$", PAGE, re.MULTILINE)) == expected
+    assert set(re.findall(r"^\| `patchcore ([\w-]+).*\| `([\w-]+)` \|$", PAGE, re.MULTILINE)) == expected
