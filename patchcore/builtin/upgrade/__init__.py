@@ -14,7 +14,7 @@ def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "upgrade-report",
         group="trust",
-        help="what another release of a library would do to the patches, before it is installed",
+        help="show what another release of a library does to patches",
         example="patchcore upgrade-report mmdet==3.2.0 mmdet==3.3.0",
         fill="patchcore.builtin.upgrade.command:add_arguments",
     )
