@@ -16,6 +16,7 @@ Functions arithmetic_functions();
 Functions network_functions();
 Functions quantised_functions();
 Functions fused_functions();
+Functions layer_functions();
 Functions attention_functions();
 
 // A mask of dropout as bools: it has one bit per element, the lowest first.

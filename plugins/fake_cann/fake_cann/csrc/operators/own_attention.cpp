@@ -259,12 +259,70 @@ void backward(const Call& c) {
   });
 }
 
+// Where the arguments of an operator of inference are; -1 for one that it does not have. From `unknown` to before `heads`
+// there are the tensors of quantised types, pages and prefixes.
+struct Places {
+  bool lists;
+  int query_lengths, key_lengths, unknown, heads, scale, before, after, layout, sparse, out, sums_wanted;
+};
+
+bool is_given(const Call& c, int place) {
+  if (c.arguments[size_t(place)].letter == 'A') return c.given(place) && !c.ints(place).empty();
+  return there(c.tensor(place));
+}
+
+at::Tensor one_of(const Call& c, int place, bool is_list) {
+  if (!is_list) return c.tensor(place);
+  auto all = c.tensors(place);
+  TORCH_CHECK(all.size() == 1, "NotEmulated: keys in ", all.size(), " tensors");
+  return all[0];
+}
+
+// Without a gradient, with a length for the keys of each sequence.
+template <Places at_>
+void infer(const Call& c) {
+  for (int place = at_.unknown; place < at_.heads; ++place)
+    TORCH_CHECK(!is_given(c, place), "NotEmulated: argument ", place, " (quantised, in pages, or with a prefix)");
+  if constexpr (at_.sums_wanted >= 0) TORCH_CHECK(!c.boolean(at_.sums_wanted), "NotEmulated: softmax_lse_flag");
+  Attention a;
+  a.query = c.tensor(0), a.key = one_of(c, 1, at_.lists), a.value = one_of(c, 2, at_.lists);
+  a.position = c.tensor(3), a.mask = c.tensor(4);
+  a.heads = c.integer(at_.heads), a.scale = c.real(at_.scale), a.layout = c.text(at_.layout), a.keep = 1;
+  a.position_type = 0;
+  a.sparse = 1;
+  if constexpr (at_.sparse >= 0) {
+    a.sparse = c.integer(at_.sparse), a.before = c.integer(at_.before), a.after = c.integer(at_.after);
+  }
+  TORCH_CHECK(a.sparse >= 0 && a.sparse <= 4, "NotEmulated: sparse_mode ", a.sparse);
+  const int64_t heads = heads_of_key(a);
+  auto b = batch_of(a, heads_first(a.query, a.layout, a.heads), heads_first(a.key, a.layout, heads),
+                    heads_first(a.value, a.layout, heads), 0);
+  const int64_t batch = b.query.size(0), keys = b.key.size(2);
+  if constexpr (at_.query_lengths >= 0)
+    if (is_given(c, at_.query_lengths))
+      for (auto length : c.ints(at_.query_lengths))
+        TORCH_CHECK(length == b.query.size(2), "NotEmulated: actual_seq_lengths that differ");
+  if (is_given(c, at_.key_lengths)) {
+    auto lengths = at::tensor(c.ints(at_.key_lengths));
+    auto behind = at::arange(keys).ge(lengths.expand({batch}).reshape({batch, 1, 1, 1}));
+    b.masked = b.masked.defined() ? b.masked | behind : behind;
+  }
+  c.put(at_.out, heads_back(attend(a, b).out, a.layout));
+}
+
+constexpr Places kPrompt{false, 5, 6, 7, 12, 13, 14, 15, 16, 18, 20, -1};
+constexpr Places kIncrement{true, -1, 5, 6, 15, 16, -1, -1, 17, -1, 21, -1};
+constexpr Places kFusedInference{true, 5, 6, 7, 27, 28, 29, 30, 31, 33, 40, 37};
+
 constexpr Variant kPlain{false, false}, kTyped{false, true}, kSequences{true, false}, kTypedSequences{true, true};
 
 }  // namespace
 
 Functions fake_cann::attention_functions() {
   return {
+      {"PromptFlashAttentionV3", infer<kPrompt>},
+      {"IncreFlashAttentionV4", infer<kIncrement>},
+      {"FusedInferAttentionScoreV3", infer<kFusedInference>},
       {"FlashAttentionScore", forward<kPlain>},
       {"FlashAttentionScoreV2", forward<kTyped>},
       {"FlashAttentionVarLenScore", forward<kSequences>},

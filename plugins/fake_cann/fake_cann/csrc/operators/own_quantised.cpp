@@ -37,10 +37,20 @@ void weight_quant_matmul(const Call& c) {
   c.put(8, c.given(6) ? y + wide(c.tensor(6)) : y);
 }
 
+void dynamic_quant(const Call& c) {  // x, factors -> q, scale of each row
+  TORCH_CHECK(c.tensor(2).scalar_type() == at::kChar, "NotEmulated: another type than int8");
+  auto x = c.tensor(0).to(at::kFloat);
+  if (c.given(1)) x = x * c.tensor(1).to(at::kFloat);
+  auto scale = x.abs().amax(-1, true) / 127;
+  c.put(2, at::round(x / scale));
+  c.put(3, scale.squeeze(-1));
+}
+
 }  // namespace
 
 Functions fake_cann::quantised_functions() {
   return {
+      {"DynamicQuant", dynamic_quant},
       {"AscendAntiQuant", anti_quant},
       {"WeightQuantBatchMatmulV2", weight_quant_matmul},
   };

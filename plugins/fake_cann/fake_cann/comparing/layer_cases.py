@@ -1,0 +1,229 @@
+"""Cases of layers that torch_npu has under names of its own, of inference, and of a batch norm over several ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch_npu
+from torch.nn import functional as F
+
+from fake_cann.comparing.more_cases import floats, fused, inplace, normal, numbers, positive
+
+__all__ = ["CASES"]
+
+
+def constant(value: Any) -> Callable[[torch.dtype], Any]:
+    """Return the factory of a value that is the same for every type."""
+    return lambda dtype: value
+
+
+def batch_norm_of_ranks(gather: str) -> Callable[..., Any]:
+    """Return a function that computes a batch norm and its gradients from two parts of the batch.
+
+    Args:
+        gather: ``stats``, which is aten's, or ``sums``, which is torch_npu's: how the parts are put together.
+    """
+
+    def run(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, gradient: torch.Tensor) -> list[torch.Tensor]:
+        x = x.detach()
+        mean, variance = torch.zeros(x.size(1), device=x.device), torch.ones(x.size(1), device=x.device)
+        if x.device.type == "cpu":
+            leaves = [part.detach().requires_grad_() for part in (x, weight, bias)]
+            y = F.batch_norm(leaves[0], mean, variance, *leaves[1:], training=True)
+            return [y.detach(), mean, variance, *torch.autograd.grad(y, leaves, gradient)]
+        parts = x.chunk(2)
+        counts = torch.tensor([float(part.numel() // part.size(1)) for part in parts], device=x.device)
+        if gather == "stats":
+            stats = [torch.stack(found) for found in zip(*(torch.batch_norm_stats(part, 1e-5) for part in parts))]
+            joined = torch.batch_norm_gather_stats_with_counts(x, *stats, mean, variance, 0.1, 1e-5, counts)
+        else:
+            sums = [torch.stack(found) for found in zip(*(torch_npu.batch_norm_reduce(part, 1e-5) for part in parts))]
+            joined = torch_npu.batch_norm_gather_stats_update(x, *sums, mean, variance, 0.1, 1e-5, counts)
+        of_all = [torch.batch_norm_backward_reduce(g, part, *joined, weight, True, True, True) for g, part in
+                  zip(gradient.chunk(2), parts)]
+        sums_of_all = [sum(found) for found in zip(*of_all)]
+        of_x = [torch.batch_norm_backward_elemt(g, part, *joined, weight, *sums_of_all[:2], counts.int()) for g, part in
+                zip(gradient.chunk(2), parts)]
+        y = torch.batch_norm_elemt(x, weight, bias, *joined, 1e-5)
+        return [y, mean, variance, torch.cat(of_x), *sums_of_all[2:]]
+
+    return run
+
+
+def on_npu(call: Callable[..., Any], definition: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that makes a call on the NPU and computes its definition on the CPU."""
+    return lambda first, *rest: (definition if first.device.type == "cpu" else call)(first, *rest)
+
+
+def group_norm_silu(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, groups: int) -> torch.Tensor:
+    """Return silu of a group norm."""
+    return F.silu(F.group_norm(x, groups, weight, bias))
+
+
+def group_norm_swish(x: torch.Tensor, groups: int, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Return swish of a group norm."""
+    return group_norm_silu(x, weight, bias, groups)
+
+
+def gemma(x: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
+    """Return the norm of Gemma, whose factor is one more than the weight."""
+    wide = x.float()
+    return (wide * torch.rsqrt(wide.square().mean(-1, True) + 1e-6) * (1 + gamma.float())).to(x.dtype)
+
+
+def added_rms_norm_cast(x: torch.Tensor, y: torch.Tensor, gamma: torch.Tensor) -> list[torch.Tensor]:
+    """Return the norm of a sum, as float and as it is, and the sum."""
+    wide = (x + y).float()
+    normed = (wide * torch.rsqrt(wide.square().mean(-1, True) + 1e-6) * gamma.float()).to(x.dtype)
+    return [normed.float(), normed, x + y]
+
+
+def called_rms_norm_cast(x: torch.Tensor, y: torch.Tensor, gamma: torch.Tensor) -> list[torch.Tensor]:
+    """Return the results of the operator but for the roots."""
+    first, second, _, total = torch.ops.npu.npu_add_rms_norm_cast(x, y, gamma)
+    return [first, second, total]
+
+
+def added_layer_norm(
+    x: torch.Tensor, y: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor
+) -> list[torch.Tensor]:
+    """Return the layer norm of a sum."""
+    return F.layer_norm(x + y, gamma.shape, gamma, beta)
+
+
+def cross_entropy(x: torch.Tensor, target: torch.Tensor, weight: Any, reduction: str) -> torch.Tensor:
+    """Return the cross entropy; targets of -100 do not count."""
+    return F.cross_entropy(x, target, weight, reduction=reduction)
+
+
+def masked_softmax(x: torch.Tensor, mask: torch.Tensor, scale: float, is_upper: bool) -> torch.Tensor:
+    """Return the softmax of scaled numbers, of which some are replaced by -10,000."""
+    hidden = torch.ones(x.shape[-2:], dtype=torch.bool).triu(1) if is_upper else mask
+    return torch.softmax((x * scale).masked_fill(hidden, -1e4), -1)
+
+
+def rotated(query: torch.Tensor, key: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> list[torch.Tensor]:
+    """Return query and key with rotated positions."""
+
+    def turned(x: torch.Tensor) -> torch.Tensor:
+        first, second = x.chunk(2, -1)
+        return x * cosine + torch.cat([-second, first], -1) * sine
+
+    return [turned(query), turned(key)]
+
+
+def called_rotation(query: torch.Tensor, key: torch.Tensor, *angles: torch.Tensor) -> list[torch.Tensor]:
+    """Return copies of query and key that the operator has changed."""
+    changed = [query.clone(), key.clone()]
+    torch.ops.npu.npu_apply_rotary_pos_emb(*changed, *angles)
+    return changed
+
+
+def gated(x: torch.Tensor, k: int) -> list[torch.Tensor]:
+    """Return the largest probabilities of experts, the experts, and the rows by expert."""
+    values, experts = torch.softmax(x.float(), -1).topk(k)
+    rows = torch.arange(values.numel()).reshape(k, -1).t()
+    return [values.to(x.dtype), experts.int(), rows.int()]
+
+
+def quantised(x: torch.Tensor) -> list[torch.Tensor]:
+    """Return rows as int8 with their scales."""
+    scale = x.float().abs().amax(-1, True) / 127
+    return [torch.round(x.float() / scale).to(torch.int8), scale.squeeze(-1)]
+
+
+def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, lengths: Any) -> torch.Tensor:
+    """Return the attention of BNSD tensors, of which the keys behind a length do not count."""
+    groups = query.size(1) // key.size(1)
+    key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    allowed = torch.ones(query.size(0), 1, 1, key.size(2), dtype=torch.bool)
+    if lengths is not None:
+        allowed = (torch.arange(key.size(2)) < torch.tensor(lengths)[:, None])[:, None, None]
+    return F.scaled_dot_product_attention(query.float(), key.float(), value.float(), allowed, scale=0.5).to(query.dtype)
+
+
+def causal(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Return the attention in which a query sees keys up to its place."""
+    return F.scaled_dot_product_attention(query, key, value, ~mask, scale=0.5)
+
+
+def called_attention(name: str, lengths_name: str) -> Callable[..., torch.Tensor]:
+    """Return a function that calls an operator of inference with BNSD tensors.
+
+    Args:
+        name: of the operator.
+        lengths_name: of the argument that has the lengths of the keys.
+    """
+
+    def call(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, lengths: Any) -> torch.Tensor:
+        scale = "scale" if "fused" in name else "scale_value"
+        options = {"num_heads": query.size(1), "num_key_value_heads": key.size(1), "input_layout": "BNSD", scale: 0.5}
+        if lengths is not None:
+            options[lengths_name] = lengths
+        result = getattr(torch_npu, name)(query, key, value, **options)
+        return result if isinstance(result, torch.Tensor) else result[0]
+
+    return call
+
+
+def called_causal(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Return the attention of the operator with a mask that it is given whole."""
+    return torch_npu.npu_fused_infer_attention_score(
+        query, key, value, atten_mask=mask, num_heads=query.size(1), input_layout="BNSD", scale=0.5, sparse_mode=1
+    )[0]
+
+
+def upper(queries: int, keys: int) -> Callable[[torch.dtype], torch.Tensor]:
+    """Return the factory of a mask of the pairs in which the key is behind the query."""
+    return lambda dtype: torch.ones(1, 1, queries, keys, dtype=torch.bool).triu(1)
+
+
+def detached(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function without a gradient."""
+    return lambda first, *rest: call(first.detach(), *rest)
+
+
+#: As those of more_cases.
+CASES: list[tuple[str, Callable[..., Any], list[Callable[[torch.dtype], Any]]]] = [
+    *[
+        (f"batch norm of ranks, {gather}", batch_norm_of_ranks(gather), [floats(4, 3, *rest), lambda dtype: torch.rand(3) + 0.1, floats(3), floats(4, 3, *rest)])
+        for gather in ("stats", "sums")
+        for rest in ((), (5,), (2, 5))
+    ],
+    ("npu group norm silu", detached(on_npu(lambda *given: torch.ops.npu.npu_group_norm_silu(*given)[0], group_norm_silu)), [normal(2, 6, 4, 3), normal(6), normal(6), constant(3)]),
+    ("npu group norm swish", fused("npu_group_norm_swish", group_norm_swish), [floats(2, 6, 4, 3), constant(3), floats(6), floats(6)]),
+    ("npu gemma rms norm", detached(fused("npu_gemma_rms_norm", gemma)), [normal(4, 6), normal(6)]),
+    ("npu add rms norm cast", detached(on_npu(called_rms_norm_cast, added_rms_norm_cast)), [normal(4, 6), normal(4, 6), normal(6)]),
+    ("npu add layer norm", fused("npu_add_layer_norm", added_layer_norm), [floats(2, 3, 6), floats(2, 3, 6), floats(6), floats(6)]),
+    *[
+        (f"npu cross entropy, {reduction}", fused("npu_cross_entropy_loss", cross_entropy), [floats(5, 4), lambda dtype: torch.tensor([0, 3, -100, 1, 2]), weight, constant(reduction)])
+        for reduction in ("mean", "sum", "none")
+        for weight in (constant(None), lambda dtype: torch.rand(4) + 0.1)
+    ],
+    ("npu scaled masked softmax", fused("npu_scaled_masked_softmax", masked_softmax), [normal(2, 3, 32, 32), lambda dtype: torch.rand(2, 1, 32, 32) > 0.7, constant(0.5), constant(False)]),
+    ("npu scaled upper softmax", fused("npu_scaled_masked_softmax", masked_softmax), [normal(2, 3, 32, 32), lambda dtype: torch.rand(2, 1, 32, 32) > 0.7, constant(0.5), constant(True)]),
+    ("npu gelu mul", detached(fused("npu_gelu_mul", lambda x: F.gelu(x.chunk(2, -1)[0]) * x.chunk(2, -1)[1])), [normal(3, 8)]),
+    ("npu apply rotary", detached(on_npu(called_rotation, rotated)), [normal(2, 3, 2, 128), normal(2, 3, 1, 128), normal(2, 3, 1, 128), normal(2, 3, 1, 128)]),
+    ("npu gating", detached(on_npu(lambda x, k: list(torch_npu.npu_moe_gating_top_k_softmax(x, None, k)), gated)), [lambda dtype: torch.randn(5, 8).to(dtype), constant(2)]),
+    ("npu dynamic quant", detached(on_npu(lambda x: list(torch_npu.npu_dynamic_quant(x)), quantised)), [normal(3, 8)]),
+    ("kl div of probabilities", lambda x, y: F.kl_div(x, y, reduction="mean"), [floats(3, 4), positive(3, 4)]),
+    ("kl div of logarithms", lambda x, y: F.kl_div(x, y, reduction="sum", log_target=True), [floats(3, 4), floats(3, 4)]),
+    ("repeat interleave of tensors", lambda x, times: torch.repeat_interleave(x, times, 1), [normal(2, 3, 4), lambda dtype: torch.tensor([1, 0, 2])]),
+    ("fill diagonal", inplace(lambda x: x.fill_diagonal_(2.5)), [normal(4, 4)]),
+    ("fill diagonal, wrapped", inplace(lambda x: x.fill_diagonal_(2.5, wrap=True)), [normal(7, 3)]),
+    ("prelu of channels", F.prelu, [normal(2, 3, 4), normal(3)]),
+    *[
+        (f"{name}, {keys} heads of keys, lengths {lengths}", detached(on_npu(called_attention(name, argument), attention)), [normal(2, 4, queries, 16), normal(2, keys, 5, 16), normal(2, keys, 5, 16), constant(lengths)])
+        for name, argument, queries in (
+            ("npu_prompt_flash_attention", "actual_seq_lengths_kv", 5),
+            ("npu_incre_flash_attention", "actual_seq_lengths", 1),
+            ("npu_fused_infer_attention_score", "actual_seq_lengths_kv", 5),
+        )
+        for keys, lengths in ((4, None), (2, None), (4, [3, 5]))
+    ],
+    ("fused inference, masked", detached(on_npu(called_causal, causal)), [normal(2, 4, 5, 16), normal(2, 4, 5, 16), normal(2, 4, 5, 16), upper(5, 5)]),
+]
