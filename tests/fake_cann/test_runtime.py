@@ -108,8 +108,9 @@ def test_the_list_of_operators(on_cann: Any) -> None:
         """
     lines = on_cann(program).stdout.splitlines()
     assert "aclnnAdd  computed  add.out" in lines
+    assert "aclStft  computed  own" in lines, "some names have no nn"
     assert "aclnnFlashAttentionScoreV4  refused" in lines
-    assert lines[-1].startswith("torch_npu 2.13.0 calls 904 operators: ")
+    assert lines[-1].startswith("torch_npu 2.13.0 calls 906 operators: ")
 
 
 def test_expandable_segments(on_cann: Any) -> None:

@@ -109,7 +109,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _operators(only: Optional[str]) -> None:
-    from fake_cann.table import computed
+    from fake_cann.table import computed, symbol_of
     from fake_cann.wheel import operators_called, torch_npu_version
 
     called, table = operators_called(), computed()
@@ -117,7 +117,7 @@ def _operators(only: Optional[str]) -> None:
         state = "computed" if name in table else "refused"
         if only in (None, state):
             by = f"  {table[name].computed_by}" if name in table else ""
-            print(f"aclnn{name}  {state}{by}")
+            print(f"{symbol_of(name)}  {state}{by}")
     count = sum(name in table for name in called)
     rest = len(called) - count
     calls = counted(len(called), "operator")
@@ -126,6 +126,7 @@ def _operators(only: Optional[str]) -> None:
 
 def _wheels(paths: Sequence[Path], *, everything: bool) -> int:
     """Print what there is for wheels; return 1 if one cannot be loaded."""
+    from fake_cann.table import symbol_of
     from fake_cann.wheel import read_wheel
 
     failed = 0
@@ -139,7 +140,9 @@ def _wheels(paths: Sequence[Path], *, everything: bool) -> int:
         print(f"  has {counted(len(wheel.schemas), 'schema')}")
         for name in wheel.missing:
             print(f"  missing: {name}")
-        for line in [f"refused: aclnn{name}" for name in wheel.refused] + list(wheel.schemas) if everything else ():
+        for line in (
+            [f"refused: {symbol_of(name)}" for name in wheel.refused] + list(wheel.schemas) if everything else ()
+        ):
             print(f"  {line}")
         failed += bool(wheel.missing)
     return 1 if failed else 0
@@ -173,7 +176,7 @@ def _call_operators(options: argparse.Namespace) -> int:
 def _signatures(only: Optional[str]) -> int:
     """Check the table of arguments; return 1 where torch_npu passes something else."""
     from fake_cann.comparing.recording import record
-    from fake_cann.table import signatures
+    from fake_cann.table import signatures, symbol_of
     from fake_cann.wheel import operators_called, torch_npu_version
     from patchcore.plugin import progress
 
@@ -182,7 +185,7 @@ def _signatures(only: Optional[str]) -> int:
     called = operators_called()
     unknown = [name for name in called if name not in signatures()]
     for name, fault in sorted(recorded.faults.items()):
-        print(f"aclnn{name} {signatures()[name]}: {fault}")
+        print(f"{symbol_of(name)} {signatures()[name]}: {fault}")
     reached = recorded.called | set(recorded.faults)
     print(
         f"torch_npu {torch_npu_version()} calls {counted(len(called), 'operator')}: the arguments of "

@@ -278,7 +278,7 @@ def _entries(operators: Sequence[Operator]) -> str:
     """Return the assembly of the two functions of each operator, and the tables of names and recipes."""
     lines = [".text"]
     for index, operator in enumerate(operators):
-        first, second = f"aclnn{operator.name}GetWorkspaceSize", f"aclnn{operator.name}"
+        first, second = f"{operator.symbol}GetWorkspaceSize", operator.symbol
         lines += [f".globl {first}", f".type {first}, @function", f"{first}:"]
         lines += [f"  movl ${index}, %r11d", "  jmp fake_cann_enter"]
         lines += [f".globl {second}", f".type {second}, @function", f"{second}:", "  jmp fake_cann_execute"]

@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["REFUSED", "SIGNATURES", "TABLE", "Operator", "computed", "parse", "refused", "signatures"]
+__all__ = ["REFUSED", "SIGNATURES", "TABLE", "Operator", "computed", "parse", "refused", "signatures", "symbol_of"]
 
 #: The table; its head explains the words.
 TABLE = Path(__file__).parent / "operators.txt"
@@ -21,7 +21,7 @@ class Operator:
     """One operator that is computed.
 
     Args:
-        name: without ``aclnn``.
+        name: without ``aclnn``; whole if it begins with ``acl`` alone, as ``aclStft`` does.
         letters: the kinds of its arguments.
         computed_by: an operator of ATen, or ``own``.
         words: where the arguments of ATen come from, and where the results go.
@@ -31,6 +31,11 @@ class Operator:
     letters: str
     computed_by: str
     words: tuple[str, ...] = ()
+
+    @property
+    def symbol(self) -> str:
+        """The name with which torch_npu looks it up."""
+        return symbol_of(self.name)
 
     @property
     def recipe(self) -> str:
@@ -58,6 +63,15 @@ def parse(text: str) -> dict[str, Operator]:
             raise ValueError(f"{name} is there twice")
         operators[name] = Operator(name, rest[0], rest[1], tuple(rest[2:]))
     return operators
+
+
+def symbol_of(name: str) -> str:
+    """Return the name with which torch_npu looks an operator up.
+
+    Args:
+        name: of the operator in the tables.
+    """
+    return name if name.startswith("acl") else f"aclnn{name}"
 
 
 @functools.cache

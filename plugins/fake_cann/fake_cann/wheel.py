@@ -57,7 +57,7 @@ def library() -> Path:
 
 
 def operators_called() -> list[str]:
-    """Return the names of the operators, without ``aclnn``, that the installed torch_npu can call.
+    """Return the names of the operators, as in the tables, that the installed torch_npu can call.
 
     They are texts in its library: it looks each up when it calls it for the first time.
 
@@ -68,8 +68,8 @@ def operators_called() -> list[str]:
 
 
 def _operators_in(data: bytes) -> list[str]:
-    names = {found.decode() for found in re.findall(rb"\0aclnn([A-Z][A-Za-z0-9]+)(?=\0)", data)}
-    return sorted(name[: -len("GetWorkspaceSize")] for name in names if name.endswith("GetWorkspaceSize"))
+    found = re.findall(rb"\0(acl(?:nn)?[A-Z][A-Za-z0-9]+)GetWorkspaceSize(?=\0)", data)
+    return sorted({symbol.decode().removeprefix("aclnn") for symbol in found})
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Wheel:
     Args:
         name: of the file.
         processor: ``x86_64`` or ``aarch64``.
-        operators: the names of the operators that it can call, without ``aclnn``.
+        operators: the names of the operators that it can call, as in the tables.
         symbols: the names of CANN that have to be there when it is loaded.
         schemas: the operators ``npu::`` and those of ATen that it has for NPUs, with their arguments.
     """

@@ -70,8 +70,12 @@ def test_every_function_of_its_own_is_in_the_sources() -> None:
 
 def test_operators_that_a_wheel_calls(packages: Path) -> None:
     library = packages / "torch_npu" / "lib" / "libtorch_npu.so"
-    library.write_bytes(b"\0aclnnAddGetWorkspaceSize\0aclnnAdd\0aclnnSvdGetWorkspaceSize\0xaclnnNoGetWorkspaceSize\0")
-    assert wheel.operators_called() == ["Add", "Svd"]
+    library.write_bytes(
+        b"\0aclnnAddGetWorkspaceSize\0aclnnAdd\0aclnnSvdGetWorkspaceSize\0xaclnnNoGetWorkspaceSize\0"
+        b"aclStftGetWorkspaceSize\0"
+    )
+    assert wheel.operators_called() == ["Add", "Svd", "aclStft"]
+    assert [table.symbol_of(name) for name in wheel.operators_called()] == ["aclnnAdd", "aclnnSvd", "aclStft"]
 
 
 def test_a_real_cann_is_never_hidden(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

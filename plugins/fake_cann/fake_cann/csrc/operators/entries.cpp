@@ -158,7 +158,7 @@ void check(int index, const std::string& forms, const Reader& reader) {
 int fail(int index, const std::exception& error) {
   constexpr size_t kMost = 800;
   auto* of_torch = dynamic_cast<const c10::Error*>(&error);  // its what() has the stack
-  std::string text = std::string("fake CANN: aclnn") + name_of(index) + ": " +
+  std::string text = "fake CANN: " + symbol_of(index) + ": " +
                      (of_torch ? of_torch->what_without_backtrace() : error.what());
   text = text.substr(0, kMost);
   fake_cann_set_message(text.c_str());
@@ -220,7 +220,7 @@ extern "C" __attribute__((visibility("hidden"))) int fake_cann_prepare(int index
     if (are_calls_checked()) check(index, call->recipe->letters, reader);
     if (!call->recipe->is_computed()) {
       delete call;
-      return refuse(std::string("operator aclnn") + name_of(index));
+      return refuse("operator " + symbol_of(index));
     }
     call->arguments.reserve(call->recipe->letters.size());
     for (char letter : call->recipe->letters) call->arguments.push_back(read(letter, reader, call->texts));

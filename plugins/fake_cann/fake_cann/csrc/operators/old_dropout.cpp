@@ -1,4 +1,4 @@
-// Dropout of the older interface. Its masks have a bit for each element, or a byte.
+// Random numbers of the older interface, those of dropout above all. Its masks have a bit for each element, or a byte.
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "old.h"
@@ -53,6 +53,8 @@ void add_softmax_dropout_gradient(const Old& c) {  // gradient, mask, softmax ->
 OldFunctions fake_cann::old_dropout_functions() {
   return {
       {"StatelessDropOutGenMask", bits},
+      {"StatelessRandomNormalV2",  // sizes, seed, offsets -> numbers with mean 0 and deviation 1
+       [](const Old& c) { c.out().normal_(0, 1, generator_of(c.ints(1)[0], c.ints(2)[1])); }},
       {"DropOutDoMask",  // x, mask, share that is kept
        [](const Old& c) { c.put(kept(c.in(0), unpacked(c.in(1), c.in(0).sizes()), c.in(2).item().toDouble())); }},
       {"DropOutGenMaskV3", bytes},

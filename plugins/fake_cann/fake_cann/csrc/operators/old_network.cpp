@@ -211,10 +211,47 @@ void distance_gradient(const Old& c) {
                             p < 0 ? std::numeric_limits<double>::infinity() : p, first(c.in(3), -1)));
 }
 
+at::Tensor hidden(const Old& c, const at::Tensor& x, size_t mask) {
+  return c.integer("fixed_triu_mask") ? at::ones({x.size(-2), x.size(-1)}, at::kBool).triu(1) : c.in(mask).to(at::kBool);
+}
+
+// A number that may be an attribute of either kind.
+double scale_of(const Old& c) { return c.real("scale", double(c.integer("scale", 1))); }
+
+void scaled_masked_softmax(const Old& c) {  // x, mask -> y
+  auto x = c.in(0).to(at::kFloat) * scale_of(c);
+  c.put(at::softmax(x.masked_fill(hidden(c, x, 1), -1e4), -1));
+}
+
+void scaled_masked_softmax_gradient(const Old& c) {  // gradient, y, mask -> gradient of x
+  auto g = c.in(0).to(at::kFloat), y = c.in(1).to(at::kFloat);
+  auto result = (g - (g * y).sum(-1, true)) * y * scale_of(c);
+  c.put(result.masked_fill(hidden(c, y, 2), 0));
+}
+
+// Without the dilation, which torch_npu does not pass. `pads` have the part behind that a result of ceil_mode needs.
+void max_pool_3d_gradient(const Old& c) {  // x, something of the result's size, gradient -> gradient of x
+  const auto &pads = c.list("pads"), &all_sizes = c.list("ksize"), &all_strides = c.list("strides");
+  auto x = c.in(0).to(at::kFloat), g = c.in(2).to(at::kFloat);
+  const int64_t first = x.dim() - 3;
+  const std::vector<int64_t> sizes(all_sizes.end() - 3, all_sizes.end()), strides(all_strides.end() - 3, all_strides.end());
+  const std::vector<int64_t> around{pads[4], pads[5], pads[2], pads[3], pads[0], pads[1]}, none{0, 0, 0}, ones{1, 1, 1};
+  auto padded = at::constant_pad_nd(x, around, -std::numeric_limits<float>::infinity());
+  auto [y, places] = at::max_pool3d_with_indices(padded, sizes, strides, none, ones, false);
+  TORCH_CHECK(y.sizes() == g.sizes(), "NotEmulated: a gradient of ", g.sizes(), " for a result of ", y.sizes(),
+              ": torch_npu passes no dilation");
+  auto result = at::max_pool3d_with_indices_backward(g, padded, sizes, strides, none, ones, false, places);
+  for (int64_t dim = 0; dim < 3; ++dim) result = result.narrow(first + dim, pads[size_t(2 * dim)], x.size(first + dim));
+  c.put(result);
+}
+
 }  // namespace
 
 OldFunctions fake_cann::old_network_functions() {
   return {
+      {"ScaledMaskedSoftmax", scaled_masked_softmax},
+      {"ScaledMaskedSoftmaxGrad", scaled_masked_softmax_gradient},
+      {"MaxPool3DGrad", max_pool_3d_gradient},
       {"Conv2D", convolution},
       {"Conv2DBackpropInput", gradient_of_x},
       {"Conv2DBackpropFilter", gradient_of_weight},

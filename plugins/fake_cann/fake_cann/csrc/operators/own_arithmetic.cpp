@@ -14,6 +14,14 @@ std::optional<std::string_view> rounding(int64_t mode) {
   return std::nullopt;
 }
 
+// x, perhaps a window, into, points, step, points of the window, as many as points, normalized, onesided, complex
+void spectrum(const Call& c) {
+  auto x = c.tensor(0), window = c.tensor(1);
+  auto y = at::stft(x, c.integer(3), c.integer(4), c.integer(5), window.defined() ? std::make_optional(window) : std::nullopt,
+                    c.boolean(6), c.boolean(7), true);
+  c.put(2, c.boolean(8) ? y : at::view_as_real(y));
+}
+
 }  // namespace
 
 Functions fake_cann::arithmetic_functions() {
@@ -34,6 +42,7 @@ Functions fake_cann::arithmetic_functions() {
          auto buffer = std::get<1>(at::log_sigmoid_forward(c.tensor(1)));
          c.put(3, at::log_sigmoid_backward(c.tensor(0), c.tensor(1), buffer));
        }},
+      {"aclStft", spectrum},
       {"Equal", [](const Call& c) { c.tensor(2).fill_(at::equal(c.tensor(0), c.tensor(1))); }},
   };
 }

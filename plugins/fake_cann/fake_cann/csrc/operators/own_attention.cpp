@@ -286,7 +286,8 @@ void infer(const Call& c) {
   if constexpr (at_.sums_wanted >= 0) TORCH_CHECK(!c.boolean(at_.sums_wanted), "NotEmulated: softmax_lse_flag");
   Attention a;
   a.query = c.tensor(0), a.key = one_of(c, 1, at_.lists), a.value = one_of(c, 2, at_.lists);
-  a.position = c.tensor(3), a.mask = c.tensor(4);
+  TORCH_CHECK(!there(c.tensor(3)), "NotEmulated: pse_shift");
+  a.mask = c.tensor(4);
   a.heads = c.integer(at_.heads), a.scale = c.real(at_.scale), a.layout = c.text(at_.layout), a.keep = 1;
   a.position_type = 0;
   a.sparse = 1;

@@ -193,6 +193,7 @@ void cross_entropy(const Call& c) {
   // x, target, weight, reduction, ignored target, smoothing, scale of squares, with their loss
   // -> loss, logarithms of probabilities, loss of squares, logarithms of sums
   check_cross_entropy(c.real(5), c.real(6));
+  TORCH_CHECK(!c.boolean(7), "NotEmulated: return_zloss");
   auto logs = at::log_softmax(wide(c.tensor(0)), -1);
   auto weight = c.given(2) ? std::make_optional(wide(c.tensor(2))) : std::nullopt;
   c.put(8, at::nll_loss(logs, c.tensor(1).to(at::kLong), weight, reduction_of(c.text(3)), c.integer(4)));
@@ -222,19 +223,21 @@ void kl_div_backward(const Call& c) {  // gradient, x, target, reduction, target
   c.put(5, -of_mean(c.tensor(0), c.tensor(1), c.integer(3)) * (c.boolean(4) ? target.exp() : target));
 }
 
-at::Tensor hidden(const at::Tensor& x, const at::Tensor& mask, bool is_upper) {
-  return is_upper ? at::ones({x.size(-2), x.size(-1)}, at::kBool).triu(1) : mask.to(at::kBool);
+// A weight for each channel, or one for all, beside x.
+at::Tensor weight_beside(const at::Tensor& weight, const at::Tensor& x) {
+  return weight.numel() == 1 || x.dim() < 2 ? wide(weight).reshape(-1) : beside(weight.reshape(-1), x);
 }
 
-void scaled_masked_softmax(const Call& c) {  // x, mask, scale, whether the upper triangle is the mask -> y
-  auto x = wide(c.tensor(0)) * c.real(2);
-  c.put(4, at::softmax(x.masked_fill(hidden(x, c.tensor(1), c.boolean(3)), -1e4), -1));
+void prelu(const Call& c) {  // x, weight -> y
+  auto x = c.tensor(0), weight = weight_beside(c.tensor(1), x);
+  c.put(2, at::where(x > 0, x, weight * x));
 }
 
-void scaled_masked_softmax_backward(const Call& c) {  // gradient, y, mask, scale, upper triangle -> gradient of x
-  auto g = wide(c.tensor(0)), y = wide(c.tensor(1));
-  auto result = (g - (g * y).sum(-1, true)) * y * c.real(3);
-  c.put(5, result.masked_fill(hidden(y, c.tensor(2), c.boolean(4)), 0));
+void prelu_backward(const Call& c) {  // gradient, x, weight -> gradients of x, weight
+  auto g = wide(c.tensor(0)), x = wide(c.tensor(1)), weight = weight_beside(c.tensor(2), x);
+  auto is_positive = x > 0;
+  c.put(3, at::where(is_positive, g, weight * g));
+  c.put(4, at::where(is_positive, at::zeros_like(x), x * g).sum_to_size(weight.sizes()));
 }
 
 void repeat_backward(const Call& c) {  // gradient, how often, dimension -> gradient of x
@@ -285,8 +288,6 @@ Functions fake_cann::layer_functions() {
       {"CrossEntropyLoss", cross_entropy},
       {"CrossEntropyLossGrad", cross_entropy_backward},
       {"KlDivBackward", kl_div_backward},
-      {"ScaledMaskedSoftmax", scaled_masked_softmax},
-      {"ScaledMaskedSoftmaxBackward", scaled_masked_softmax_backward},
       {"RepeatInterleaveGrad", repeat_backward},
       {"ApplyRotaryPosEmb", apply_rotary},
       {"MoeGatingTopKSoftmax", gating},
@@ -295,7 +296,7 @@ Functions fake_cann::layer_functions() {
          auto halves = wide(c.tensor(0)).chunk(2, -1);
          c.put(2, at::gelu(halves[0], c.text(1)) * halves[1]);
        }},
-      {"Prelu",  // x, weight with the dimensions of x -> y
-       [](const Call& c) { c.put(2, at::prelu(c.tensor(0), c.tensor(1).reshape(-1))); }},
+      {"Prelu", prelu},
+      {"PreluBackward", prelu_backward},
   };
 }

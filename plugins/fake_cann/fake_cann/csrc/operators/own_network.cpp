@@ -118,6 +118,23 @@ void l1_loss_backward(const Call& c) {  // gradient, self, target, reduction -> 
   c.put(4, c.tensor(0) * of_mean(at::sign(self - c.tensor(2)), self, c.integer(3)));
 }
 
+void logits(const Call& c) {  // self, target, weight, positive weight, reduction -> loss
+  auto wide = [&c](int place) {
+    auto x = c.tensor(place);
+    return x.defined() ? std::make_optional(x.to(at::kFloat)) : std::nullopt;
+  };
+  c.put(5, at::binary_cross_entropy_with_logits(*wide(0), *wide(1), wide(2), wide(3), c.integer(4)));
+}
+
+// ATen's places are long; max_pool2d of torch_npu returns a mask of its own format instead, which is no place.
+at::Tensor places(const Call& c) {
+  auto given = c.tensor(1);
+  const auto type = given.scalar_type();
+  TORCH_CHECK(type == at::kLong || type == at::kInt, "NotEmulated: indices of type ", type, ": those of max_pool2d on an "
+              "NPU are a mask in a format of its own");
+  return given.to(at::kLong);
+}
+
 void logits_backward(const Call& c) {  // gradient, self, target, weight, positive weight, reduction -> result
   auto self = c.tensor(1), target = c.tensor(2), weight = c.tensor(3), positive = c.tensor(4);
   auto p = at::sigmoid(self);
@@ -146,7 +163,12 @@ Functions fake_cann::network_functions() {
          c.put(3, loss);
          c.put(4, is_target);
        }},
+      {"MaxUnpool2d",  // x, places, sizes -> y
+       [](const Call& c) { c.put(3, at::max_unpool2d(c.tensor(0), places(c), c.ints(2))); }},
+      {"MaxUnpool3d",  // x, places, sizes, strides, padding -> y
+       [](const Call& c) { c.put(5, at::max_unpool3d(c.tensor(0), places(c), c.ints(2), c.ints(3), c.ints(4))); }},
       {"L1LossBackward", l1_loss_backward},
+      {"BinaryCrossEntropyWithLogits", logits},
       {"BinaryCrossEntropyWithLogitsBackward", logits_backward},
   };
 }

@@ -20,11 +20,7 @@ bool draws_as_cpu() {
   return chosen;
 }
 
-at::Generator generator(const Call& c, int seed) {
-  if (draws_as_cpu()) return at::detail::getDefaultCPUGenerator();
-  constexpr uint64_t kMix = 0x9e3779b97f4a7c15ULL;  // neighbouring offsets give unrelated numbers
-  return at::make_generator<at::CPUGeneratorImpl>(uint64_t(c.integer(seed)) + kMix * uint64_t(c.integer(seed + 1)));
-}
+at::Generator generator(const Call& c, int seed) { return generator_of(c.integer(seed), c.integer(seed + 1)); }
 
 // The reverse of `unpacked`.
 void pack(const at::Tensor& keep, const at::Tensor& mask) {
@@ -46,6 +42,12 @@ at::Tensor dropped(const at::Tensor& x, const at::Tensor& keep, double p) {
 }
 
 }  // namespace
+
+at::Generator fake_cann::generator_of(int64_t seed, int64_t offset) {
+  if (draws_as_cpu()) return at::detail::getDefaultCPUGenerator();
+  constexpr uint64_t kMix = 0x9e3779b97f4a7c15ULL;  // neighbouring offsets give unrelated numbers
+  return at::make_generator<at::CPUGeneratorImpl>(uint64_t(seed) + kMix * uint64_t(offset));
+}
 
 at::Tensor fake_cann::unpacked(const at::Tensor& mask, at::IntArrayRef sizes, int64_t first_bit) {
   auto keep = at::empty(sizes, at::kBool);

@@ -77,6 +77,10 @@ std::unique_ptr<Recipe> read(const std::string& name, const char* text) {
 }  // namespace
 
 const char* fake_cann::name_of(int index) { return fake_cann_names[index]; }
+std::string fake_cann::symbol_of(int index) {
+  const std::string name = name_of(index);
+  return name.rfind("acl", 0) == 0 ? name : "aclnn" + name;
+}
 int fake_cann::operator_count() { return fake_cann_count; }
 
 const Recipe& fake_cann::recipe_of(int index) {

@@ -36,6 +36,8 @@ struct Recipe {
 // The recipe of the operator with an index, read at its first use.
 const Recipe& recipe_of(int index);
 const char* name_of(int index);
+// The name with which torch_npu looks it up.
+std::string symbol_of(int index);
 int operator_count();
 
 // A function of this library by the operator's name; null if it has none.

@@ -88,6 +88,18 @@ EXPORTED int aclrtMallocHost(void** address, size_t size) { return allocate(addr
 EXPORTED int aclrtMallocHostWithCfg(void** address, uint64_t size, void*) { return allocate(address, size, kHost); }
 EXPORTED int aclrtFreeHost(void* address) { return release(address); }
 
+// Memory of the host that a device uses: it has the same address there.
+EXPORTED int aclrtHostRegisterV2(void* address, uint64_t size, uint32_t) {
+  return address && size ? kOk : unknown("expected memory of the host to register");
+}
+EXPORTED int aclrtHostRegister(void* address, uint64_t size, int, void** on_device) {
+  *on_device = address;
+  return aclrtHostRegisterV2(address, size, 0);
+}
+EXPORTED int aclrtHostUnregister(void* address) {
+  return address ? kOk : unknown("expected memory of the host that was registered");
+}
+
 EXPORTED int aclrtGetMemInfo(int, size_t* free_bytes, size_t* total) {
   std::lock_guard<std::mutex> lock(mutex);
   *total = fake_cann::memory_of_a_device();

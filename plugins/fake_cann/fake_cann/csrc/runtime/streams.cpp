@@ -50,6 +50,10 @@ EXPORTED int aclrtDestroyStream(void* stream) {
 }
 EXPORTED int aclrtDestroyStreamForce(void* stream) { return aclrtDestroyStream(stream); }
 EXPORTED int aclrtSetStreamFailureMode(void*, uint64_t) { return kOk; }
+// torch_npu sets attributes where it begins to record a graph.
+EXPORTED int aclrtSetStreamAttribute(void*, int, void*) {
+  return fake_cann::refuse("graphs of an NPU (torch.npu.graph, aclrtSetStreamAttribute)");
+}
 EXPORTED int aclrtSetStreamOverflowSwitch(void*, uint32_t) { return kOk; }
 EXPORTED int aclrtGetStreamOverflowSwitch(void*, uint32_t* on) {
   *on = 0;
