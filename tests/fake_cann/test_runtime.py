@@ -101,6 +101,36 @@ def test_install_in_a_process_that_was_not_prepared(on_cann: Any) -> None:
     assert on_cann(program).stdout.split() == ["2.0", "4.0"]
 
 
+def test_memory_of_the_host_that_the_device_uses(on_cann: Any) -> None:
+    program = """
+        import torch
+        import torch_npu
+
+        swapped = torch_npu.empty_with_swapped_memory([4], dtype=torch.float32, device="npu:0")
+        print(swapped.fill_(2).add(torch.ones(4).npu()).cpu().tolist())
+        """
+    assert on_cann(program).stdout.split("\n")[0] == "[3.0, 3.0, 3.0, 3.0]"
+
+
+def test_graphs_refuse_by_name(on_cann: Any) -> None:
+    program = """
+        import torch
+
+        x = torch.ones(2).npu()
+        try:
+            with torch.npu.graph(torch.npu.NPUGraph()):
+                x + 1
+        except RuntimeError as error:
+            print([line for line in str(error).splitlines() if "NotEmulated" in line][0])
+        print((x + 1).cpu().tolist())
+        """
+    refused, after, *_ = on_cann(program).stdout.splitlines()
+    assert refused.startswith(
+        "NotEmulated: the fake CANN has no graphs of an NPU (torch.npu.graph, aclmdlRICaptureBegin)"
+    )
+    assert after == "[2.0, 2.0]"
+
+
 def test_the_list_of_operators(on_cann: Any) -> None:
     program = """
         from fake_cann.__main__ import main

@@ -241,6 +241,11 @@ def spectrum(x: torch.Tensor, window: Any, **options: Any) -> torch.Tensor:
     return torch.view_as_real(torch.stft(x, 64, 16, window=window, return_complex=True, **options))
 
 
+def some(*sizes: int) -> Callable[[torch.dtype], torch.Tensor]:
+    """Return the factory of a mask of some three tenths."""
+    return lambda dtype: torch.rand(*sizes) > 0.7
+
+
 def detached(call: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function without a gradient."""
     return lambda first, *rest: call(first.detach(), *rest)
@@ -339,7 +344,7 @@ CASES: list[tuple[str, Callable[..., Any], list[Callable[[torch.dtype], Any]]]] 
             fused("npu_scaled_masked_softmax", masked_softmax),
             [
                 normal(*sizes),
-                lambda dtype, sizes=sizes: torch.rand(sizes[0], 1, *sizes[2:]) > 0.7,
+                some(sizes[0], 1, *sizes[2:]),
                 constant(scale),
                 constant(is_upper),
             ],
@@ -374,7 +379,7 @@ CASES: list[tuple[str, Callable[..., Any], list[Callable[[torch.dtype], Any]]]] 
         (
             f"repeat interleave of tensors, dimension {dim}",
             lambda x, times, dim: torch.repeat_interleave(x, times, dim),
-            [normal(2, 3, 4), lambda dtype, times=times: torch.tensor(times), constant(dim)],
+            [normal(2, 3, 4), constant(torch.tensor(times)), constant(dim)],
         )
         for dim, times in ((1, [1, 0, 2]), (0, [3, 1]), (-1, [2]))
     ],

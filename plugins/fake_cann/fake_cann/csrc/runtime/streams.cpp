@@ -50,9 +50,11 @@ EXPORTED int aclrtDestroyStream(void* stream) {
 }
 EXPORTED int aclrtDestroyStreamForce(void* stream) { return aclrtDestroyStream(stream); }
 EXPORTED int aclrtSetStreamFailureMode(void*, uint64_t) { return kOk; }
-// torch_npu sets attributes where it begins to record a graph.
-EXPORTED int aclrtSetStreamAttribute(void*, int, void*) {
-  return fake_cann::refuse("graphs of an NPU (torch.npu.graph, aclrtSetStreamAttribute)");
+// torch_npu sets an attribute and then begins to record a graph. Nothing else of aclmdlRI* is here: from some of these names
+// torch_npu concludes that graphs are supported.
+EXPORTED int aclrtSetStreamAttribute(void*, int, void*) { return kOk; }
+EXPORTED int aclmdlRICaptureBegin(void*, int) {
+  return fake_cann::refuse("graphs of an NPU (torch.npu.graph, aclmdlRICaptureBegin)");
 }
 EXPORTED int aclrtSetStreamOverflowSwitch(void*, uint32_t) { return kOk; }
 EXPORTED int aclrtGetStreamOverflowSwitch(void*, uint32_t* on) {
