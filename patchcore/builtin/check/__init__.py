@@ -29,7 +29,7 @@ def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "check",
         group="trust",
-        help="look for broken plugins, conflicts and old patches; exit 1 if any",
+        help="look for broken plugins, conflicts, old patches; exit 1 if any",
         example="patchcore check --apply",
         fill="patchcore.builtin.check.command:add_arguments",
     )

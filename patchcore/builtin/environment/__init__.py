@@ -18,7 +18,7 @@ def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "environment",
         group="use",
-        help="print the environment for a process that another machine starts",
+        help="print the environment for a process on another machine",
         example=examples.ENVIRONMENT,
         add_help=False,
         take_over="patchcore.builtin.environment.command:parse",

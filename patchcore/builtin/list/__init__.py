@@ -14,7 +14,7 @@ def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "list",
         group="use",
-        help="show which patches are applied here, and why the others are not",
+        help="show which patches are applied here, and why others are not",
         example="patchcore list deform -v --disable numpy.compat",
         fill="patchcore.builtin.list.command:add_arguments",
     )
