@@ -32,7 +32,7 @@ PAGE = ROOT / "docs" / "hooks.md"
 
 HOOKS = [name for name, hook in vars(hookspecs).items() if hasattr(hook, "patchcore_spec")]
 #: Those of ``patchcore run`` that the page shows with the others.
-OF_RUN = ("configure_run", "register_run_options", "start_process")
+OF_RUN = ("configure_run", "register_engines", "register_run_options", "start_process")
 #: The hooks that no built-in plugin implements, with the package of a plugin that does.
 NOT_IN_BUILTINS = {
     "register_patches": "mmcv_npu",  # built-in features are no patches
@@ -322,6 +322,7 @@ def test_the_command_is_there(installed, capsys) -> None:
 
 def test_the_options_of_run_are_settings_or_reach_the_plugin(plugin, installed) -> None:
     from patchcore.builtin.run import command
+    from patchcore.builtin.run.roles import registered_engines
     from patchcore.builtin.run.session import Session
 
     given = ["--threads", "2", "--trusted", "a,b", "--trusted", "c", "--job", "nightly"]
@@ -332,6 +333,7 @@ def test_the_options_of_run_are_settings_or_reach_the_plugin(plugin, installed) 
     session = Session.of(options.patcher, options.patcher.plan())
     plugins.notify("start_process", patcher=options.patcher, session=session)
     assert (plugin.AUDIT.job, plugin.AUDIT.run) == ("nightly", session.run)
+    assert [engine.name for engine in registered_engines(plugins)] == ["team-queue"]
     assert not plugins.problems
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,10 +94,23 @@ def running(place: Workplace, port: int, *options: str) -> Iterator[str]:
     """Start a cluster that knows nothing of a run, and yield its address; by default it has no dashboard."""
     ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus=2"]
     own = [f"--port={port}", f"--object-store-memory={OBJECT_STORE}", *(options or ["--include-dashboard=false"])]
+    with started([*ray, *own], place.environment, place.folder):
+        yield f"127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def started(command: Sequence[str], environment: Mapping[str, str], folder: Path) -> Iterator[None]:
+    """Run ``ray start --block`` until the end of the block.
+
+    Args:
+        command: the command line.
+        environment: its variables.
+        folder: its current directory.
+    """
     with subprocess.Popen(
-        [*ray, *own],
-        env=place.environment,
-        cwd=place.folder,
+        command,
+        env=dict(environment),
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -108,7 +121,7 @@ def running(place: Workplace, port: int, *options: str) -> Iterator[str]:
             for line in process.stdout:
                 if "Ray runtime started" in line:
                     break
-            yield f"127.0.0.1:{port}"
+            yield
         finally:
             process.terminate()  # --block ends what it has started
             try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from launching import RUN, Job
-from ray_clusters import COMMON, OBJECT_STORE, Cluster, running, said, workplace
+from ray_clusters import COMMON, OBJECT_STORE, Cluster, running, said, started, workplace
 
 pytest.importorskip("ray")
 
@@ -116,6 +117,17 @@ say("actor", ray.get([actor.see.remote(), actor.variable.remote("MINE")]))
         first = 'say("task", ray.get(task.remote()))\nray.shutdown()\n'
         job = cluster.run(f'{first}from ray import init\ninit()\nsay("again", ray.get(task.remote()))')
         assert said(job) == {"task": "patched", "again": "patched"}
+
+    def test_a_setup_hook_given_by_name(self, cluster: Cluster) -> None:
+        cluster.place.write(
+            {"site-0/own_hooks.py": "import os\n\ndef begin():\n    os.environ['OWN_HOOK'] = 'called'\n"}
+        )
+        job = cluster.run("""
+ray.init(runtime_env={"worker_process_setup_hook": "own_hooks.begin"})
+actor = Actor.remote()
+say("actor", ray.get([actor.see.remote(), actor.variable.remote("OWN_HOOK")]))
+""")
+        assert said(job) == {"actor": ["patched", "called"]}
 
     def test_the_program_may_leave_workers_unpatched(self, cluster: Cluster) -> None:
         job = cluster.run("""
@@ -286,3 +298,54 @@ cluster.shutdown()
         assert said(job) == {"nodes": ["patched", "patched"]}
         facts = [row for r in job.reports for s in r["sections"] if s["title"] == "Ray" for row in s["data"]]
         assert len({row["node"] for row in facts}) == 2
+
+
+def test_doctor_shows_a_worker(tmp_path: Path) -> None:
+    """Of the children of torch nothing is needed here: they take a minute."""
+    doctor = (*RUN[:-1], "doctor", "--workers", "-p", "deals")
+    job = workplace(tmp_path).run(*doctor, report=False, PATCHCORE_PLUGINS="ray,no:patchcore.torch", code=None)
+    (line,) = (line for line in job.out.splitlines() if line.lstrip().startswith("Ray worker"))
+    assert line.split()[:3] == ["Ray", "worker", "patched"], job.out
+
+
+@pytest.fixture(scope="module")
+def bare(cluster: Cluster) -> Iterator[Path]:
+    """A second node. Its Python has Ray by folders whose .pth files are not read, and those lead to patchcore."""
+    folder = cluster.place.folder / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "of_the_tests.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
+    python = str(folder / "bin" / "python")
+    environment = {**cluster.place.environment, "PYTHONPATH": ""}
+    found = subprocess.run(
+        [python, "-c", "import patchcore"], env=environment, cwd=folder, capture_output=True, check=False
+    )
+    assert b"No module named 'patchcore'" in found.stderr
+    start = [python, "-m", "ray.scripts.scripts", "start", f"--address={cluster.address}", "--block", "--num-cpus=1"]
+    start += [f"--object-store-memory={OBJECT_STORE}", '--resources={"bare": 1}']
+    with started(start, environment, folder):
+        yield Path(python)
+
+
+class TestANodeWithoutPatchcore:
+    """It is named with the reason when the first worker of the program starts there."""
+
+    PROGRAM = """
+ray.init()
+import time
+here = Actor.options(num_cpus=0, resources={"bare": 1})
+try:
+    say("bare", ray.get(here.remote().see.remote(), timeout=60) == "patched")
+except Exception as error:
+    say("bare", str(error))
+time.sleep(3)  # Ray hands on what workers print now and then
+"""
+
+    @pytest.mark.parametrize("options", [(), ("--strict",)])
+    def test_is_named_and_why(self, cluster: Cluster, bare: Path, options: tuple[str, ...]) -> None:
+        job = cluster.run(self.PROGRAM, *options)
+        reason = (
+            f" are not patched: {bare}: No module named 'patchcore_startup'; install patchcore and the plugins of the"
+        )
+        assert reason in (said(job)["bare"] if options else job.err)
+        assert options or said(job)["bare"] is False

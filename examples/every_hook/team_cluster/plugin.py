@@ -260,6 +260,14 @@ def configure_run(options: argparse.Namespace) -> None:
 
 
 @pc.hookimpl(optionalhook=True)
+def register_engines() -> list[Any]:
+    """Describe the team's queue: its workers are started again when they die, so nothing is raised at their start."""
+    from patchcore.plugin import Engine
+
+    return [Engine("team-queue", workers=("team_queue/worker.py",), daemons=("team_queue/monitor.py",))]
+
+
+@pc.hookimpl(optionalhook=True)
 def start_process(patcher: pc.Patcher, session: Any) -> None:
     """Note the identifier of the run."""
     AUDIT.run = session.run
