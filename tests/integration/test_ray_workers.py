@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from launching import RUN, Job
+from launching import RUN, Job, lines_with
 from ray_clusters import COMMON, OBJECT_STORE, Cluster, running, said, started, workplace
 
 pytest.importorskip("ray")
@@ -349,3 +349,12 @@ time.sleep(3)  # Ray hands on what workers print now and then
         )
         assert reason in (said(job)["bare"] if options else job.err)
         assert options or said(job)["bare"] is False
+
+    def test_doctor_shows_a_worker_of_each_node_of_the_cluster(self, cluster: Cluster, bare: Path) -> None:
+        given = {"RAY_ADDRESS": cluster.address, "PATCHCORE_PLUGINS": "ray,no:patchcore.torch"}
+        job = cluster.place.run(*RUN[:-1], "doctor", "--workers", "-p", "deals", report=False, code=1, **given)
+        rows = [" ".join(line.split()) for line in job.out.splitlines() if line.lstrip().startswith("Ray worker,")]
+        assert len(rows) == 2, job.out
+        (not_patched,) = lines_with(rows, " not patched ", f"{bare}: No module named 'patchcore'; install patchcore")
+        (patched,) = (row for row in rows if row != not_patched)
+        assert " patched " in patched

@@ -226,12 +226,12 @@ def _read_lines(data: bytes, known: SharedLines) -> Optional[dict[str, Any]]:
                     _refuse_odd(section["data"], _DEEPEST)
                 known[line] = value
             shared[key.decode()] = known[line]
-        content = _parse(b"{%s}" % b",".join(own))
-        if len(shared) < len(SHARED_PARTS) or content.get("schema_version") != SCHEMA_VERSION:
-            return None
-        return {**_checked(content, _OWN), **shared}
-    except Malformed:  # the whole file is parsed for a message that says where
+        content = msgspec.to_builtins(msgspec.json.decode(b"{%s}" % b",".join(own), type=_OWN))
+    except (msgspec.MsgspecError, ValueError, RecursionError):  # the whole file is parsed for a message that says where
         return None
+    if len(shared) < len(SHARED_PARTS) or content["schema_version"] != SCHEMA_VERSION:
+        return None
+    return {**content, **shared}
 
 
 def _read_whole(data: bytes) -> dict[str, Any]:
