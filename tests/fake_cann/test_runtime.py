@@ -112,23 +112,27 @@ def test_memory_of_the_host_that_the_device_uses(on_cann: Any) -> None:
     assert on_cann(program).stdout.split("\n")[0] == "[3.0, 3.0, 3.0, 3.0]"
 
 
-def test_graphs_refuse_by_name(on_cann: Any) -> None:
+def test_graphs_refuse_by_name_and_pinned_memory_is_copied_still(on_cann: Any) -> None:
     program = """
         import torch
 
-        x = torch.ones(2).npu()
+        def copied():
+            pinned = torch.full((2,), 2.0).pin_memory()
+            return pinned.to("npu", non_blocking=True).add(1).cpu().tolist()
+
+        print(copied())
         try:
             with torch.npu.graph(torch.npu.NPUGraph()):
-                x + 1
+                torch.ones(2).npu() + 1
         except RuntimeError as error:
             print([line for line in str(error).splitlines() if "NotEmulated" in line][0])
-        print((x + 1).cpu().tolist())
+        print(copied(), torch.npu.is_current_stream_capturing())
         """
-    refused, after, *_ = on_cann(program).stdout.splitlines()
+    before, refused, after, *_ = on_cann(program).stdout.splitlines()
     assert refused.startswith(
         "NotEmulated: the fake CANN has no graphs of an NPU (torch.npu.graph, aclmdlRICaptureBegin)"
     )
-    assert after == "[2.0, 2.0]"
+    assert (before, after) == ("[3.0, 3.0]", "[3.0, 3.0] False")
 
 
 def test_the_list_of_operators(on_cann: Any) -> None:

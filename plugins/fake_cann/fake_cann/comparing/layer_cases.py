@@ -241,6 +241,43 @@ def spectrum(x: torch.Tensor, window: Any, **options: Any) -> torch.Tensor:
     return torch.view_as_real(torch.stft(x, 64, 16, window=window, return_complex=True, **options))
 
 
+def multiplied(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, rows: Any, bias: Any) -> torch.Tensor:
+    """Return the product of int8 matrices, with a scale for each column of the weight and for each row of x."""
+    y = x.long() @ weight.long()
+    if bias is not None and not bias.is_floating_point():
+        y = y + bias
+    y = y * scale.float()
+    y = y if rows is None else y * rows[:, None]
+    return (y if bias is None or not bias.is_floating_point() else y + bias).to(torch.bfloat16)
+
+
+def called_product(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, rows: Any, bias: Any) -> torch.Tensor:
+    """Return the result of the operator."""
+    return torch_npu.npu_quant_matmul(x, weight, scale, pertoken_scale=rows, bias=bias, output_dtype=torch.bfloat16)
+
+
+def bytes_of(*sizes: int) -> Callable[[torch.dtype], torch.Tensor]:
+    """Return the factory of a tensor of int8."""
+    return lambda dtype: torch.randint(-128, 128, sizes, dtype=torch.int8)
+
+
+def chosen(x: torch.Tensor, places: Any) -> torch.Tensor:
+    """Return a part of a tensor."""
+    return x[tuple(places)]
+
+
+def put(x: torch.Tensor, places: Any) -> torch.Tensor:
+    """Return a copy of a tensor in which a part is 3."""
+    copy = x.clone()
+    copy[tuple(places)] = 3
+    return copy
+
+
+def whole_numbers(x: torch.Tensor, places: Any) -> torch.Tensor:
+    """Return a copy of a tensor of whole numbers in which a part is 3."""
+    return put(x.detach().long(), places)
+
+
 def some(*sizes: int) -> Callable[[torch.dtype], torch.Tensor]:
     """Return the factory of a mask of some three tenths."""
     return lambda dtype: torch.rand(*sizes) > 0.7
@@ -250,6 +287,19 @@ def detached(call: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function without a gradient."""
     return lambda first, *rest: call(first.detach(), *rest)
 
+
+NOTHING = torch.empty(0, dtype=torch.int64)
+#: Parts of a tensor of the sizes 5 and 4, of which some have no element.
+PARTS = {
+    "none": [NOTHING],
+    "none of the columns": [slice(None), NOTHING],
+    "none of two": [NOTHING, torch.tensor([1])],
+    "columns": [slice(None), torch.tensor([0, 2])],
+    "no matrix of columns": [slice(None), torch.empty(0, 6, dtype=torch.int64)],
+    "no mask": [torch.zeros(5, dtype=torch.bool)],
+    "no mask of columns": [slice(None), torch.zeros(4, dtype=torch.bool)],
+    "false": [False, True],
+}
 
 #: As those of more_cases.
 CASES: list[tuple[str, Callable[..., Any], list[Callable[[torch.dtype], Any]]]] = [
@@ -367,6 +417,25 @@ CASES: list[tuple[str, Callable[..., Any], list[Callable[[torch.dtype], Any]]]] 
             [normal(5, experts), constant(k)],
         )
         for experts, k in ((8, 2), (16, 1))
+    ],
+    *[(f"index, {name}", chosen, [normal(5, 4), constant(places)]) for name, places in PARTS.items()],
+    *[(f"index put, {name}", put, [normal(5, 4), constant(places)]) for name, places in PARTS.items()],
+    *[
+        (f"index put of whole numbers, {name}", whole_numbers, [normal(5, 4), constant(PARTS[name])])
+        for name in ("none", "none of the columns", "columns", "no mask")
+    ],
+    *[
+        (
+            f"npu quant matmul, {name}",
+            detached(on_npu(called_product, multiplied)),
+            [bytes_of(*sizes), bytes_of(sizes[-1], 6), lambda dtype: torch.rand(6) / 99, rows, bias],
+        )
+        for name, sizes, rows, bias in (
+            ("scale", (3, 16), constant(None), constant(None)),
+            ("rows", (3, 16), lambda dtype: torch.rand(3), constant(None)),
+            ("whole bias", (2, 7), lambda dtype: torch.rand(2), lambda dtype: torch.arange(6, dtype=torch.int32)),
+            ("bias", (2, 7), lambda dtype: torch.rand(2), lambda dtype: torch.rand(6)),
+        )
     ],
     ("kl div of probabilities", lambda x, y: F.kl_div(x, y, reduction="batchmean"), [floats(3, 4), positive(3, 4)]),
     (

@@ -213,7 +213,8 @@ def overlap(kind: str) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
     def either(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
         if first.device.type != "cpu":
             return getattr(torch_npu, f"npu_{kind}")(first, second, True, False, 0).reshape(-1)
-        a, b = first.float().detach(), second.float()
+        a, b = first.float(), second.float()
+        a = a.detach() if kind == "ciou" else a  # whose gradient is refused
         low = torch.maximum(a[:2] - a[2:] / 2, b[:2] - b[2:] / 2)
         high = torch.minimum(a[:2] + a[2:] / 2, b[:2] + b[2:] / 2)
         around = torch.maximum(a[:2] + a[2:] / 2, b[:2] + b[2:] / 2) - torch.minimum(
@@ -231,6 +232,14 @@ def overlap(kind: str) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
         return result.to(first.dtype)
 
     return either
+
+
+def unpacked_signs(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return the bits of bytes as 1 and -1, in rows."""
+    kind = torch.float16 if dtype is torch.float16 else torch.float32
+    if x.device.type != "cpu":
+        return torch_npu.npu_sign_bits_unpack(x, 3, kind)
+    return (((x[:, None] >> torch.arange(8)) & 1) * 2 - 1).reshape(3, -1).to(kind)
 
 
 def iou(first: torch.Tensor, second: torch.Tensor) -> list[torch.Tensor]:
@@ -408,6 +417,19 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("softmax with dropout", softmax_dropout(0.0), [normal(3, 4, 8, 8), normal(3, 4, 8, 8)]),
     ("softmax with half of it dropped", softmax_dropout(0.5), [floats(3, 4, 8, 8), floats(3, 4, 8, 8)]),
     *((f"npu {kind}", overlap(kind), [boxes(7), boxes(7)]) for kind in ("giou", "diou", "ciou")),
+    *(
+        (
+            f"npu {kind} of both",
+            lambda pair, kind=kind: overlap(kind)(*pair),
+            [lambda dtype: [boxes(9)(dtype), boxes(9)(dtype)]],
+        )
+        for kind in ("giou", "diou")
+    ),
+    (
+        "npu sign bits unpack",
+        unpacked_signs,
+        [lambda dtype: torch.arange(24, dtype=torch.uint8) * 9, lambda dtype: dtype],
+    ),
     ("npu iou", iou, [corners(3), corners(4)]),
     ("boxes by anchors", coded, [corners(5), corners(5)]),
     ("boxes by cells", yolo, [corners(5), corners(5)]),

@@ -111,6 +111,11 @@ OldFunctions common_functions() {
       {"LeakyRelu", [](const Old& c) { c.put(at::leaky_relu(c.in(0), c.real("negative_slope", 0.01))); }},
       {"SoftplusV2",
        [](const Old& c) { c.put(at::softplus(c.in(0), c.real("beta", 1.0), c.real("threshold", 20.0))); }},
+      {"SignBitsUnpack",  // bytes -> 1 for each bit that is set, the lowest first, and -1 for the others
+       [](const Old& c) {
+         auto bits = at::bitwise_and(c.in(0).unsqueeze(-1), at::tensor({1, 2, 4, 8, 16, 32, 64, 128}, at::kByte)).ne(0);
+         c.put(bits.to(at::kFloat) * 2 - 1);
+       }},
       {"SoftmaxV2", [](const Old& c) { c.put(at::softmax(c.in(0), c.list("axes").at(0))); }},
       {"RealDiv", of_two([](const at::Tensor& a, const at::Tensor& b) { return at::div(a, b); })},
       {"Add", of_two([](const at::Tensor& a, const at::Tensor& b) { return at::add(a, b); })},

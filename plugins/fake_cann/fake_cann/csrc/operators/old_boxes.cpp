@@ -15,14 +15,14 @@ struct Iou {
   at::Tensor united, iou;
 };
 
-Iou pairs(const Old& c) {
+Iou pairs(const Old& c, size_t first = 0) {
   TORCH_CHECK(!c.integer("is_cross") && c.text("mode") == "iou", "NotEmulated: is_cross, or a mode but iou");
   auto corners = [&](const at::Tensor& x) {
     if (!c.integer("trans")) return x;
     auto center = x.slice(0, 0, 2), half = x.slice(0, 2, 4) / 2;
     return at::cat({center - half, center + half});
   };
-  Iou it{corners(wide(c.in(0))), corners(wide(c.in(1))), {}, {}};
+  Iou it{corners(wide(c.in(first))), corners(wide(c.in(first + 1))), {}, {}};
   auto sides = (at::minimum(it.boxes.slice(0, 2), it.others.slice(0, 2)) -
                 at::maximum(it.boxes.slice(0, 0, 2), it.others.slice(0, 0, 2))).clamp_min(0);
   auto shared = sides[0] * sides[1];
@@ -52,6 +52,44 @@ void giou(const Old& c) {
 void diou(const Old& c) {
   auto it = pairs(c);
   c.put(it.iou - distance(it));
+}
+
+at::Tensor low(const at::Tensor& boxes) { return boxes.slice(0, 0, 2); }
+at::Tensor high(const at::Tensor& boxes) { return boxes.slice(0, 2); }
+// Which of two is less; equal ones share the gradient.
+at::Tensor share_of_less(const at::Tensor& a, const at::Tensor& b) { return a.lt(b).to(at::kFloat) + a.eq(b).to(at::kFloat) / 2; }
+at::Tensor swapped(const at::Tensor& sides) { return sides.flip(0); }  // the other side
+
+// gradient, boxes, others -> gradients of the boxes and of the others
+template <bool is_giou>
+void iou_gradients(const Old& c) {
+  auto it = pairs(c, 1);
+  auto g = wide(c.in(0)).reshape({1, -1}), around = sides_around(it);
+  auto raw = at::minimum(high(it.boxes), high(it.others)) - at::maximum(low(it.boxes), low(it.others));
+  auto sides = raw.clamp_min(0), shared = sides.prod(0, true);
+  auto united = it.united.reshape({1, -1});
+  auto of_united = -g * shared / united.square(), of_around = at::zeros_like(around), of_apart = at::zeros_like(around);
+  if (is_giou) {  // iou - 1 + united / whole
+    auto whole = around.prod(0, true);
+    of_united = of_united + g / whole;
+    of_around = -g * united / whole.square() * swapped(around);
+  } else {  // iou - apart^2 / around^2
+    auto apart = (low(it.others) + high(it.others) - low(it.boxes) - high(it.boxes)) / 2;
+    auto square = around.square().sum(0, true) + kLittle;
+    of_apart = -2 * g * apart / square;
+    of_around = 2 * g * apart.square().sum(0, true) / square.square() * around;
+  }
+  auto of_sides = (g / united - of_united) * swapped(sides) * raw.gt(0);
+  auto gradient = [&](const at::Tensor& one, const at::Tensor& other, double sign) {
+    auto of_own = of_united * swapped(high(one) - low(one));
+    auto of_high = of_own + of_sides * share_of_less(high(one), high(other)) + of_around * share_of_less(high(other), high(one));
+    auto of_low = of_own + of_sides * share_of_less(low(other), low(one)) + of_around * share_of_less(low(one), low(other));
+    of_high = of_high + sign * of_apart / 2;
+    of_low = -of_low + sign * of_apart / 2;
+    return c.integer("trans") ? at::cat({of_low + of_high, (of_high - of_low) / 2}) : at::cat({of_low, of_high});
+  };
+  c.put(gradient(it.boxes, it.others, -1), 0);
+  c.put(gradient(it.others, it.boxes, 1), 1);
 }
 
 void ciou(const Old& c) {  // boxes, others -> overlap, difference of the angles
@@ -244,6 +282,8 @@ OldFunctions fake_cann::old_box_functions() {
       {"GIoU", giou},
       {"DIoU", diou},
       {"CIoU", ciou},
+      {"GIoUGrad", iou_gradients<true>},
+      {"DIoUGrad", iou_gradients<false>},
       {"BoundingBoxEncode", encode},
       {"BoundingBoxDecode", decode},
       {"YoloBoxesEncode", yolo_encode},

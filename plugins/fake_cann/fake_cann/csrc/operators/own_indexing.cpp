@@ -9,17 +9,35 @@ using namespace fake_cann;
 
 namespace {
 
-// An empty tensor among several indices stands for a whole dimension, unless all are empty: then they choose nothing.
-c10::List<std::optional<at::Tensor>> indices(const Call& c, int place) {
-  c10::List<std::optional<at::Tensor>> list;
+// torch_npu passes a tensor of size [0], with the type of what is indexed, for a dimension without an index.
+bool is_whole(const at::Tensor& item, const at::Tensor& self) {
+  return !item.defined() || (item.dim() == 1 && item.numel() == 0 && item.scalar_type() == self.scalar_type());
+}
+
+// An empty index chooses nothing, whatever the others are. Whole numbers that are indexed have indices of their own type:
+// there an empty one counts as a whole dimension, unless all are empty.
+bool choose_nothing(const Call& c, int place) {
+  auto self = c.tensor(0);
   auto given = c.tensors(place);
   auto is_empty = [](const at::Tensor& item) { return !item.defined() || item.numel() == 0; };
-  const bool none = std::all_of(given.begin(), given.end(), is_empty);
-  for (auto& item : given) {
-    bool whole = !item.defined() || (!none && item.numel() == 0 && item.scalar_type() != at::kBool);
-    list.push_back(whole ? std::nullopt : std::make_optional(item));
-  }
+  return std::all_of(given.begin(), given.end(), is_empty) ||
+         std::any_of(given.begin(), given.end(),
+                     [&](const at::Tensor& item) { return is_empty(item) && !is_whole(item, self); });
+}
+
+c10::List<std::optional<at::Tensor>> indices(const Call& c, int place) {
+  c10::List<std::optional<at::Tensor>> list;
+  for (auto& item : c.tensors(place))
+    list.push_back(is_whole(item, c.tensor(0)) ? std::nullopt : std::make_optional(item));
   return list;
+}
+
+void index(const Call& c) {  // self, indices -> result
+  if (c.tensor(2).numel() != 0) c.put(2, at::index(c.tensor(0), indices(c, 1)));
+}
+
+void index_put(const Call& c) {  // self, indices, values, whether they are added, unsafe: self is changed
+  if (!choose_nothing(c, 1)) c.tensor(0).index_put_(indices(c, 1), c.tensor(2), c.boolean(3));
 }
 
 // What a scatter does with what is there.
@@ -104,8 +122,8 @@ Functions fake_cann::indexing_functions() {
       {"Unique2", unique},
       {"UniqueDim", unique_dim},
       {"UniqueConsecutive", unique_consecutive},
-      {"Index", [](const Call& c) { c.put(2, at::index(c.tensor(0), indices(c, 1))); }},
-      {"IndexPutImpl", [](const Call& c) { c.tensor(0).index_put_(indices(c, 1), c.tensor(2), c.boolean(3)); }},
+      {"Index", index},
+      {"IndexPutImpl", index_put},
       {"Scatter", [](const Call& c) { c.put(5, scatter(c)); }},
       {"InplaceScatter", [](const Call& c) { c.put(0, scatter(c)); }},
       {"ScatterValue", [](const Call& c) { c.put(5, scatter_value(c)); }},

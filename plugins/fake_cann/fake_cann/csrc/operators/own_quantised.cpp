@@ -37,6 +37,22 @@ void weight_quant_matmul(const Call& c) {
   c.put(8, c.given(6) ? y + wide(c.tensor(6)) : y);
 }
 
+void quant_matmul(const Call& c) {
+  // x, weight, scale of each row of x, that of each column of the weight, scale of the result, offsets of x, of the weight
+  // and of the result, bias, two that are false, size of groups -> y
+  auto x = c.tensor(0), weight = c.tensor(1), rows = c.tensor(2), columns = c.tensor(3), bias = c.tensor(8);
+  TORCH_CHECK(x.scalar_type() == at::kChar && weight.scalar_type() == at::kChar, "NotEmulated: another type than int8");
+  TORCH_CHECK(at::isFloatingType(columns.scalar_type()) && at::isFloatingType(c.tensor(12).scalar_type()),
+              "NotEmulated: a result of whole numbers, or scales in int64 (float16 without pertoken_scale)");
+  TORCH_CHECK(!c.given(4) && !c.given(6) && c.integer(11) == 0, "NotEmulated: y_scale, offset or group_sizes");
+  auto y = at::matmul(x.to(at::kDouble), weight.to(at::kDouble));  // exact
+  const bool is_whole = bias.defined() && bias.scalar_type() == at::kInt;
+  if (is_whole) y = y + bias;
+  y = y.to(at::kFloat) * wide(columns);
+  if (rows.defined()) y = y * wide(rows).unsqueeze(-1);
+  c.put(12, bias.defined() && !is_whole ? y + wide(bias) : y);
+}
+
 void dynamic_quant(const Call& c) {  // x, factors -> q, scale of each row
   TORCH_CHECK(c.tensor(2).scalar_type() == at::kChar, "NotEmulated: another type than int8");
   auto x = c.tensor(0).to(at::kFloat);
@@ -51,6 +67,7 @@ void dynamic_quant(const Call& c) {  // x, factors -> q, scale of each row
 Functions fake_cann::quantised_functions() {
   return {
       {"DynamicQuant", dynamic_quant},
+      {"QuantMatmulV5", quant_matmul},
       {"AscendAntiQuant", anti_quant},
       {"WeightQuantBatchMatmulV2", weight_quant_matmul},
   };

@@ -50,11 +50,17 @@ EXPORTED int aclrtDestroyStream(void* stream) {
 }
 EXPORTED int aclrtDestroyStreamForce(void* stream) { return aclrtDestroyStream(stream); }
 EXPORTED int aclrtSetStreamFailureMode(void*, uint64_t) { return kOk; }
-// torch_npu sets an attribute and then begins to record a graph. Nothing else of aclmdlRI* is here: from some of these names
-// torch_npu concludes that graphs are supported.
+// torch_npu sets an attribute of the stream before it records a graph. When it has tried to, it reads in every copy of pinned
+// memory whether one is recorded.
 EXPORTED int aclrtSetStreamAttribute(void*, int, void*) { return kOk; }
 EXPORTED int aclmdlRICaptureBegin(void*, int) {
   return fake_cann::refuse("graphs of an NPU (torch.npu.graph, aclmdlRICaptureBegin)");
+}
+EXPORTED int aclmdlRICaptureGetInfo(void*, int* status, void** graph) {
+  constexpr int kNone = 0;
+  *status = kNone;
+  *graph = nullptr;
+  return kOk;
 }
 EXPORTED int aclrtSetStreamOverflowSwitch(void*, uint32_t) { return kOk; }
 EXPORTED int aclrtGetStreamOverflowSwitch(void*, uint32_t* on) {
