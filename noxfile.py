@@ -21,10 +21,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import platform
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Callable, NamedTuple
 
@@ -661,7 +662,7 @@ def demo(session: nox.Session, environment: Environment) -> None:
     """Run a CUDA script on the emulated NPU, then patch a stock mmdet training run, compare and restore it."""
     if not session.posargs:  # they are the second part's
         session.log(f"Part 1 of 2: {CUDA_SCRIPT}, an untouched CUDA script, on the emulated NPU")
-        run_cuda_script(session, environment, CUDA_SCRIPT)
+        run_cuda_script(session, environment, CUDA_SCRIPT, env=real_torch_npu(session, environment))
         session.log(
             "Part 2 of 2: a stock mmdet detector, unpatched, patched and restored; mmcv is compiled once for it"
         )
@@ -682,12 +683,49 @@ def demo(session: nox.Session, environment: Environment) -> None:
     )
 
 
-def run_cuda_script(session: nox.Session, environment: Environment, *command: str, name: str = "script") -> None:
+def real_torch_npu(session: nox.Session, environment: Environment) -> dict[str, str]:
+    """Return variables with which a run has the real torch_npu, on the fake CANN; none where it cannot have it.
+
+    The wheel has a folder of its own, which only these variables name: torch imports torch_npu wherever it is found,
+    and the tests of the imitation have the same environment.
+    """
+    folder = environment.location / "torch-npu" / "site-packages"
+    variables = {"PYTHONPATH": str(folder)}
+    imitation = "the demo goes on with an imitation of torch_npu"
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        session.log(f"The wheel of torch_npu is for Linux on x86-64: {imitation}")
+        return {}
+    names = ("torch_npu", "pyyaml")
+    pins = [line.split("#")[0].strip() for line in CANN.read_text().splitlines() if line.startswith(names)]
+    stamp = Stamp(environment.location, "torch-npu-beside", [CANN])
+    try:
+        if not stamp.matches():
+            shutil.rmtree(folder, ignore_errors=True)
+            options = ("--no-deps", f"--target={folder}")
+            if not pip_install(session, CONSTRAINT, *options, *pins, python=environment.python):
+                return {}
+            stamp.write()
+        session.log("The fake CANN for the real torch_npu is compiled once, in some minutes")
+        program = ("-m", "fake_cann", "run", "-c", "import torch; torch.ones(1).npu()")
+        session.run(environment.python, *program, env={**environment.env, **variables}, external=True)
+    except nox.command.CommandFailed:
+        session.warn(f"the real torch_npu does not run here, the message is above: {imitation}")
+        return {}
+    return variables
+
+
+def run_cuda_script(
+    session: nox.Session,
+    environment: Environment,
+    *command: str,
+    name: str = "script",
+    env: Mapping[str, str] | None = None,
+) -> None:
     """Run a program of CUDA on the emulated NPU and report what was rewritten."""
     directory = str(Path(session.create_tmp(), f"reports-{name}"))
     shutil.rmtree(directory, ignore_errors=True)
     run = ("-m", "patchcore", "run", "--emulate-npu", "--report-dir", directory, *command)
-    session.run(environment.python, *run, env=environment.env, external=True)
+    session.run(environment.python, *run, env={**environment.env, **(env or {})}, external=True)
     session.run(environment.python, "-m", "patchcore", "report", directory, env=environment.env, external=True)
 
 
@@ -728,9 +766,10 @@ def browser(session: nox.Session) -> None:
 @with_libraries(name="demo-cuda", operators=False)
 def demo_cuda(session: nox.Session, environment: Environment) -> None:
     """Run an untouched CUDA training script on the emulated NPU, alone and in two ranks; report what was rewritten."""
-    run_cuda_script(session, environment, CUDA_SCRIPT, *session.posargs)
+    env = real_torch_npu(session, environment)
+    run_cuda_script(session, environment, CUDA_SCRIPT, *session.posargs, env=env)
     ranks = ("--", "torchrun", "--nproc-per-node=2", CUDA_SCRIPT, *session.posargs)
-    run_cuda_script(session, environment, *ranks, name="ranks")
+    run_cuda_script(session, environment, *ranks, name="ranks", env=env)
 
 
 @with_libraries()

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import blocks
+from replay import difference
 from running import without_note
 
 pytest.importorskip("npu_emulator")
@@ -69,6 +71,16 @@ def test_a_run(tmp_path: Path, option: str, environ: dict[str, str], which: str,
         "on a fake CANN: operators are computed by PyTorch" if which == "real" else "an imitation of torch_npu: 8"
     )
     assert expected in report
+
+
+def test_the_quickstart_prints_what_it_shows(tmp_path: Path) -> None:
+    page = list(blocks(Path(__file__).parents[2] / "docs" / "quickstart.md"))
+    (program,) = (block.text for block in page if block.file == "train.py")
+    (session,) = (block.text for block in page if block.text.startswith("$ patchcore run --emulate-npu"))
+    done = run(tmp_path, "--emulate-npu", program)
+    printed = done.stdout + done.stderr.splitlines(keepends=True)[-1]
+    assert difference(session.split("\n", 1)[1], printed) is None
+    assert REAL in printed
 
 
 def test_a_setting_of_the_imitation_is_the_reason_in_the_report(tmp_path: Path) -> None:
