@@ -200,12 +200,14 @@ class Drift:
             why = f"its source does not show it, and {library.name} {version} was recorded without importing it"
             return Comparison(target, UNKNOWN, library, version, why, reason="recorded as unseen")
         reason = difference = ""
+        only_annotations = False
         try:
             now = self._originals().fingerprint(change, target)
             status, detail = _compare(before, now)
             if status in (BODY_CHANGED, SIGNATURE_CHANGED):
                 old, new = recorded.source(before.source), self._originals().source(now.source)
                 difference = _difference(old, new, Library(library.name, version), library)
+                only_annotations = status == BODY_CHANGED and _differ_in_annotations(old, new)
         except TargetNotFound as error:
             status, detail = GONE, str(error)
         except NotShown as error:
@@ -215,7 +217,9 @@ class Drift:
                 status, detail, reason = UNKNOWN, f"seen only once it is imported ({error})", "not in a source"
         except Unseen as error:
             status, detail, reason = UNKNOWN, f"seen only once it is imported ({error})", "not in a source"
-        return Comparison(target, status, library, version, detail, difference, reason, _KINDS.get(status, ""))
+        kind = "" if only_annotations else _KINDS.get(status, "")
+        detail = "only annotations" if only_annotations else detail
+        return Comparison(target, status, library, version, detail, difference, reason, kind)
 
     def _judged(self, change: Any, compared: Comparison, recorded: Recorded, patch: str) -> Comparison:
         """Return a comparison with the notes on its replacement."""
@@ -351,6 +355,15 @@ def _difference(before: str, now: str, old: Library, new: Library) -> str:
 
     lines, new_lines = relaid(before).splitlines(), relaid(now).splitlines()
     return "\n".join(difflib.unified_diff(lines, new_lines, str(old), str(new), n=2, lineterm=""))
+
+
+def _differ_in_annotations(before: str, now: str) -> bool:
+    """Return whether two normalised sources of a function differ in annotations only; false where one is missing."""
+    if not before or not now:
+        return False
+    from patchcore.builtin.drift.syntax import without_annotations
+
+    return without_annotations(before) == without_annotations(now)
 
 
 def _members(before: Mapping[str, str], now: Mapping[str, str]) -> str:

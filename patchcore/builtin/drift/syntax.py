@@ -17,9 +17,21 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
-__all__ = ["FunctionNode", "Shown", "default_text", "digest", "normalised", "relaid", "signature_text"]
+__all__ = [
+    "FunctionNode",
+    "Shown",
+    "default_text",
+    "digest",
+    "normalised",
+    "relaid",
+    "signature_text",
+    "without_annotations",
+]
 
 FunctionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef]
+
+#: Decorators that do not read the annotations of their function.
+_NOT_READING = frozenset({"staticmethod", "classmethod", "property", "abstractmethod", "override"})
 
 #: Fields that describe how something was written, not its behaviour.
 _SKIPPED = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
@@ -55,6 +67,30 @@ def normalised(nodes: Iterable[ast.AST]) -> str:
                 inner.body = _statements(body)  # type: ignore[attr-defined]  # of a module, class, function, loop, ...
         texts.append(ast.unparse(copied))
     return "\n".join(texts)
+
+
+def without_annotations(text: str) -> str:
+    """Return the normalised source of a function without annotations, which Python does not look at in a call.
+
+    A class, and a function with a decorator that may read them (``triton.jit``, ``custom_op``), stay as they are.
+    """
+    try:
+        statements = ast.parse(text).body
+    except (SyntaxError, RecursionError):  # written by a newer Python
+        return text
+    for statement in statements:
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return text
+        if not all(isinstance(each, ast.Name) and each.id in _NOT_READING for each in statement.decorator_list):
+            return text
+        for node in ast.walk(statement):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                node.returns = None
+            elif isinstance(node, ast.arg):
+                node.annotation = None
+            elif isinstance(node, ast.AnnAssign):
+                node.annotation = ast.Constant(...)
+    return "\n".join(map(ast.unparse, statements))
 
 
 def relaid(text: str) -> str:

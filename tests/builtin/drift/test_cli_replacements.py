@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -245,6 +246,12 @@ class TestCalls:
         site.install("1.1", LIBRARY.replace("price(item, discount=0)", "price(item, shelf, discount=0)"))
         assert list(site.findings()) == ["body"]
 
+    def test_a_change_of_annotations_is_no_finding(self, site: Site) -> None:
+        site.plugin("def added(self, items):\n    return 1\n", 'pc.Replace("shop.prices:Till.added", added)')
+        site.install("1.1", LIBRARY.replace("added(self, items)", "added(self, items: list) -> int"))
+        assert site.findings() == {}
+        assert "body changed since shop 1.0: only annotations" in site.cli("list", "-v")[1]
+
 
 class TestNames:
     CODE = textwrap.dedent(
@@ -298,6 +305,20 @@ class TestAdditions:
             "outdated": "shop.helpers:vat: shop 1.1 has it, shop 1.0 had not: create=True leaves that of the library"
         }
         assert "delete the change of shop.helpers:vat (plugin.py:10)" in site.cli("check")[1]
+
+    @pytest.mark.parametrize("target", ["shop.helpers:Tax.vat", "shop.helpers.Tax.vat"])
+    @pytest.mark.parametrize("is_module_gone", [False, True])
+    def test_the_place_of_a_name_is_gone(self, site: Site, target: str, is_module_gone: bool) -> None:
+        site.install("1.0", helpers=HELPERS + "\n\nclass Tax:\n    pass\n")
+        site.plugin("def vat(items):\n    return 0\n", f'pc.Replace("{target}", vat, create=True)')
+        assert site.findings() == {}
+        site.install("1.1", helpers=HELPERS)
+        if is_module_gone:
+            (site.folder / "shop" / "helpers.py").unlink()
+            importlib.invalidate_caches()
+        found = site.findings()
+        assert list(found) == ["gone"]
+        assert "the place of this name is gone since shop 1.0" in found["gone"]
 
 
 class TestClasses:

@@ -78,12 +78,16 @@ def compare_copy(copy: str, releases: Sequence[tuple[str, str]], now: str) -> Op
     return Copy(version, sum(added.values()) + sum(removed.values()), followed, False, source, likeness[best] > present)
 
 
-def copy_of(change: Change) -> str:
+def copy_of(change: Change, sources: Sources) -> str:
     """Return the normalised source of a change's replacement, ``""`` if it cannot be read.
 
     Imports nothing: a replacement that is named by a target is read from the file of its module.
+
+    Args:
+        change: of a patch.
+        sources: where to look.
     """
-    found = definition_of(change, Sources()) if change.replaces and not change.adds else None
+    found = definition_of(change, sources) if change.replaces and not change.adds else None
     try:
         return "" if found is None else normalised(found.nodes)
     except RecursionError:

@@ -118,7 +118,7 @@ class Judge:
             now = self._originals.source(one.source)
         except (Unseen, TargetNotFound):
             return None
-        copy = copy_of(change) if releases and now else ""
+        copy = copy_of(change, self._originals.sources) if releases and now else ""
         if one.members and copy:
             members = members_in(copy)
             now = only_members(now, members)
@@ -167,17 +167,35 @@ class Judge:
                 yield Note(_READS, f"{target}: {text}: {before.signature} -> {present.signature or 'none'}", _ADAPT)
 
     def of_addition(self, change: Change, target: Target, provenance: Provenance) -> Iterator[Note]:
-        """Yield a note on a name that a patch adds and that the library has now, but had not when it was recorded."""
+        """Yield a note on a name that a patch adds: the library has it now, or has no longer the place for it."""
         library = Library.of(target, self._environment)
         nearest = None if self._recorded is None else self._recorded.nearest_name(library, target)
         present = name_fingerprints([target], self._originals).get(target)
-        if nearest is None or present is None or present.source == ABSENT_SOURCE or nearest[1].source == DEFINED:
+        if nearest is None or present is None:
             return
-        text = (
-            f"{target}: {library} has it, {library.name} {nearest[0]} had not: create=True leaves that of the library"
-        )
-        where = place_of(target, provenance.file)
-        yield Note(_OUTDATED, text, f"Delete the change of {target}{f' ({where})' if where else ''}")
+        place = place_of(target, provenance.file)
+        advice = f"Delete the change of {target}{f' ({place})' if place else ''}"
+        if present.source == ABSENT_SOURCE:
+            reason = self._lacks_owner(target)
+            if reason:
+                text = f"{target}: the place of this name is gone since {library.name} {nearest[0]}: {reason}"
+                yield Note(KINDS[0], text, advice)
+        elif nearest[1].source != DEFINED:
+            text = (
+                f"{target}: {library} has it, {library.name} {nearest[0]} had not: "
+                "create=True leaves that of the library"
+            )
+            yield Note(_OUTDATED, text, advice)
+
+    def _lacks_owner(self, target: Target) -> str:
+        """Return why the class or module that a name would be added to does not exist, ``""`` if it may exist."""
+        try:
+            self._originals.sources.locate(Target(target.module, target.path[:-1]))
+        except TargetNotFound as error:
+            return str(error)
+        except (Unseen, RecursionError):
+            pass
+        return ""
 
     def _misfit(self, change: Change, target: Target) -> Optional[Misfit]:
         key = id(change), target

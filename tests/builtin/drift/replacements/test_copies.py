@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import patchcore as pc
+from patchcore.builtin.drift.definitions import Sources
 from patchcore.builtin.drift.replacements.copies import compare_copy, copy_of, three_way
 
 OLD = """
@@ -78,7 +79,7 @@ class TestComparison:
 class TestSourceOfReplacement:
     def test_a_replacement_by_name_is_read_and_not_imported(self, make_package) -> None:
         make_package({"kernels": "raise ImportError\n\ndef fast(x):  # quick\n    return x\n"})
-        assert copy_of(pc.Replace("shop:price", "kernels:fast")) == "def fast(x):\n    return x"
+        assert copy_of(pc.Replace("shop:price", "kernels:fast"), Sources()) == "def fast(x):\n    return x"
         assert "kernels" not in sys.modules
 
     @pytest.mark.parametrize(
@@ -92,4 +93,4 @@ class TestSourceOfReplacement:
         ids=["lambda", "no source", "adds", "wrapper"],
     )
     def test_what_has_none(self, change: pc.Change) -> None:
-        assert copy_of(change) == ""
+        assert copy_of(change, Sources()) == ""
