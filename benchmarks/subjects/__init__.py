@@ -18,6 +18,7 @@ SUBJECTS = {
     "import": "importing_patchcore",
     "compat-patches": "compat_patches",
     "list": "listing",
+    "check": "checking",
     "calls": "calls",
     "apply": "applying",
     "references": "reference_pass",

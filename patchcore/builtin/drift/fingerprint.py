@@ -57,6 +57,7 @@ class Originals:
         self._import_missing = import_missing
         self._from_sources = from_sources or bool(trees)
         self._nodes: dict[str, tuple[ast.AST, ...]] = {}
+        self._texts: dict[str, str] = {}
 
     def fingerprint(self, change: Change, target: Target) -> Fingerprint:
         """Return the fingerprint of the target of ``change``.
@@ -94,10 +95,12 @@ class Originals:
         Args:
             digest: of its source, as the fingerprint has it.
         """
-        try:
-            return normalised(self._nodes.get(digest, ()))
-        except RecursionError:
-            return ""
+        if digest not in self._texts:
+            try:
+                self._texts[digest] = normalised(self._nodes.get(digest, ()))
+            except RecursionError:
+                return ""
+        return self._texts[digest]
 
     def _imported(self, target: Target) -> Optional[ModuleType]:
         return None if self._from_sources else executed_module(target.module)

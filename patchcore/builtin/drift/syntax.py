@@ -12,7 +12,7 @@ f-strings with quotes of the same kind inside, which 3.12 reads and older versio
 from __future__ import annotations
 
 import ast
-import copy
+import functools
 import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Union
@@ -58,15 +58,20 @@ def normalised(nodes: Iterable[ast.AST]) -> str:
     Raises:
         RecursionError: nested deeper than Python can follow.
     """
-    texts = []
-    for node in nodes:
-        copied = copy.deepcopy(node)
-        for inner in ast.walk(copied):
-            body = getattr(inner, "body", None)
-            if isinstance(body, list):
-                inner.body = _statements(body)  # type: ignore[attr-defined]  # of a module, class, function, loop, ...
-        texts.append(ast.unparse(copied))
-    return "\n".join(texts)
+    kept: list[tuple[Any, list[Any]]] = []
+    try:  # a copy of the tree would take twice the time of all the rest
+        listed = list(nodes)
+        for node in listed:
+            for inner in ast.walk(node):
+                body = getattr(inner, "body", None)
+                if isinstance(body, list) and any(map(_is_idle, body)):  # of a module, class, function, loop, ...
+                    kept.append((inner, body))
+        for inner, body in kept:
+            inner.body = _statements(body)
+        return "\n".join(map(ast.unparse, listed))
+    finally:
+        for inner, body in kept:
+            inner.body = body
 
 
 def without_annotations(text: str) -> str:
@@ -93,6 +98,7 @@ def without_annotations(text: str) -> str:
     return "\n".join(map(ast.unparse, statements))
 
 
+@functools.lru_cache(maxsize=1024)
 def relaid(text: str) -> str:
     """Return a normalised source as this version of Python would lay it out."""
     try:

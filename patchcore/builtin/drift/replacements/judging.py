@@ -118,7 +118,9 @@ class Judge:
             now = self._originals.source(one.source)
         except (Unseen, TargetNotFound):
             return None
-        copy = copy_of(change, self._originals.sources) if releases and now else ""
+        if not now or all(text == now for _, text in releases):  # nothing has changed that a copy could lack
+            return None
+        copy = copy_of(change, self._originals.sources)
         if one.members and copy:
             members = members_in(copy)
             now = only_members(now, members)
