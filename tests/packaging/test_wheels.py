@@ -182,7 +182,7 @@ class TestWheels:
             ("mx-driving-compat", ROOT / "plugins" / "mx_driving_compat", ["mx_driving_compat"]),
             ("mindspeed-compat", ROOT / "plugins" / "mindspeed_compat", ["mindspeed_compat"]),
             ("npu-emulator", ROOT / "plugins" / "npu_emulator", ["npu_emulator"]),
-            ("fake-cann", ROOT / "plugins" / "fake_cann", ["fake_cann"]),
+            ("fake-cann", ROOT / "plugins" / "fake_cann", ["fake_cann", "fake_cann_startup"]),
             ("npu-graph", ROOT / "plugins" / "npu_graph", ["npu_graph"]),
             ("npu-migrate", ROOT / "plugins" / "npu_migrate", ["npu_migrate"]),
             ("ray-patches", ROOT / "plugins" / "ray_patches", ["ray_patches"]),
@@ -194,7 +194,8 @@ class TestWheels:
         ours, metadata = set(), set()
         for file in files_of(wheel):
             (metadata if ".dist-info/" in file else ours).add(file)
-        assert ours - {"patchcore_startup.pth"} == sources(folder, packages)
+        startup = {f"{package}.pth" for package in packages if package.endswith("_startup")}
+        assert ours == {*sources(folder, packages), *startup}
         assert any(file.endswith("/licenses/LICENSE") for file in metadata)
         assert text_of(wheel, "/licenses/LICENSE") == (ROOT / "LICENSE").read_text()
         headers = Parser().parsestr(text_of(wheel, "/METADATA"))
@@ -242,11 +243,13 @@ class TestWheels:
         untyped = {wheel.name.split("-")[0] for wheel in wheels.iterdir()} - typed
         assert untyped == {"acme_npu_patches"}  # of the examples
 
-    def test_the_core_opens_the_door_to_child_processes(self, wheels: Path) -> None:
-        text = text_of(wheel_of(wheels, "patchcore"), "patchcore_startup.pth")
-        assert text == (ROOT / "patchcore_startup.pth").read_text()
-        assert text.startswith("import ")  # site runs such lines
-        assert text.count("\n") == 1
+    def test_files_for_the_start_of_every_process_are_one_line(self, wheels: Path) -> None:
+        for name, folder in (("patchcore", ROOT), ("fake-cann", ROOT / "plugins" / "fake_cann")):
+            file = f"{name.replace('-', '_')}_startup.pth"
+            text = text_of(wheel_of(wheels, name), file)
+            assert text == (folder / file).read_text()
+            assert text.startswith("import ")  # site runs such lines
+            assert text.count("\n") == 1
 
     @pytest.mark.parametrize(
         ("name", "entry", "needs", "extras"),
