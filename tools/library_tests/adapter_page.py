@@ -52,7 +52,8 @@ def rendered() -> str:
     parts.append(page.table([("", *_RESULTS), total]))
     lenient = sum(row.results.get(mode) == "passed" and bool(row.why) for row in rows)
     parts.append(f"\nOf those that pass, torch_npu's developers have disabled {lenient} on NPUs.\n")
-    refused = Counter(row.why for row in rows if row.results.get(mode) == "refused")
+    refusals = (row.why for row in rows if row.results.get(mode) == "refused")
+    refused = Counter(why.partition(", which is called at ")[0] for why in refusals)
     if refused:
         parts.append(f"\nMost often refused, {min(_REFUSALS, len(refused))} of {len(refused)}:\n\n")
         parts.append(page.table([("why", "tests"), *((why, str(n)) for why, n in refused.most_common(_REFUSALS))]))
