@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 from distributions import write_distribution
 from launching import PYTHON, ROOT, RUN, Job, Workplace, lines_with, on_host
 from test_every_process import PATCH
+
+from patchcore.cli import main
 
 pytest.importorskip("torch")
 
@@ -172,22 +175,27 @@ def test_the_sbatch_file_of_the_page(place: Workplace) -> None:
     assert {report["environment"]["host"] for report in ranks} == {"node0", "node1"}
 
 
-def test_the_environment_fits_into_the_manifest_of_the_page(place: Workplace) -> None:
-    """Started with it, a process takes part, as a container does whose manifest has it."""
+def test_the_containers_of_the_manifest_of_the_page(place: Workplace) -> None:
+    """They have the printed environment, and what the operator sets: the master calls itself localhost."""
     yaml = pytest.importorskip("yaml")
-    printed = place.run(*RUN[:-1], "environment", "--as", "kubernetes").out
+    printed = place.run(*RUN[:-1], "environment", "--as", "kubernetes", "--report-dir", "pods", report=False).out
+    variables = "".join(f"{line}\n" for line in printed.splitlines() if not line.startswith("#"))
+    shown = textwrap.indent('env:\n  - name: PATCHCORE_SESSION\n    value: "..."\n', " " * 14)
     manifest = block_of_page("Kubernetes", "yaml")
-    before, _, _ = manifest.partition("env:\n")
-    lines = [line for line in printed.splitlines() if not line.startswith("#")]
-    indented = "\n".join(before.rpartition("\n")[2] + line for line in lines)
-    form = yaml.safe_load(manifest)
-    job = yaml.safe_load(before.rstrip(" ") + indented)
-    (container,) = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
-    (variable,) = container["env"]
-    assert variable["name"] == "PATCHCORE_SESSION"
-    assert "value 7.0" in place.run(*PYTHON, "train.py", PATCHCORE_SESSION=variable["value"]).out
-    variable["value"] = "..."
-    assert job == form
+    assert shown in manifest
+    job = yaml.safe_load(manifest.replace(shown, textwrap.indent(variables, " " * 14)))
+
+    def start(replica: str) -> Job:
+        (container,) = job["spec"]["pytorchReplicaSpecs"][replica]["template"]["spec"]["containers"]
+        assert container["command"][0] == "python"
+        own = {variable["name"]: variable["value"] for variable in container["env"]}
+        meeting = {"MASTER_ADDR": "localhost" if replica == "Master" else "127.0.0.1", "MASTER_PORT": "29523"}
+        operator = {**meeting, "WORLD_SIZE": "2", "RANK": str(int(replica == "Worker"))}
+        return place.run(*PYTHON, *container["command"][1:], report=False, **own, **operator)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert [job.out for job in pool.map(start, ("Master", "Worker"))] == ["value 7.0\n"] * 2
+    assert main(["report", str(place.folder / "pods")]) == 0
 
 
 def start_node(place: Workplace, node: int, folder: str, command: tuple[str, ...], program: str, **more: str) -> Job:
@@ -220,8 +228,6 @@ class TestTwoHosts:
         assert line.endswith("plugin acme, acme-npu 1.3; on rank 0: contributed by plugin acme, acme-npu 1.2")
 
     def test_their_reports_are_one_run(self, nodes: list[Job], capsys: pytest.CaptureFixture[str]) -> None:
-        from patchcore.cli import main
-
         assert [sum(report["role"] == "rank" for report in job.reports) for job in nodes] == [2, 2]
         code = main(["report", *(str(job.directory) for job in nodes)])
         out, err = capsys.readouterr()
