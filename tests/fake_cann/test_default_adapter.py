@@ -140,9 +140,9 @@ def test_a_value_that_does_not_exist(tmp_path: Path) -> None:
 
 
 def test_install_in_a_program_and_what_it_chose(tmp_path: Path) -> None:
-    program = "import npu_emulator; print(npu_emulator.install({}).adapter)" + WHICH
     for arguments, adapter, which in (("", "cann", "real"), ("adapter='imitation'", "imitation", "imitation")):
-        assert python(tmp_path, "-c", program.format(arguments)).stdout == f"{adapter}\n{which} 6.0\n"
+        program = f"import npu_emulator; print(npu_emulator.install({arguments}).adapter)" + WHICH
+        assert python(tmp_path, "-c", program).stdout == f"{adapter}\n{which} 6.0\n"
 
 
 def test_settings_have_the_same_meaning(tmp_path: Path) -> None:
