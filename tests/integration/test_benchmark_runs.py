@@ -21,6 +21,7 @@ ROWS = {
     "import": 2,
     "compat-patches": 3,
     "list": 4,
+    "check": 1,
     "calls": 15,
     "apply": 6,
     "run-options": 3,
