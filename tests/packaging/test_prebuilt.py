@@ -48,8 +48,8 @@ def has(name: str) -> bool:
         return False
 
 
-is_served = sys.platform == "linux" and platform.machine() == "x86_64"
-pytestmark = pytest.mark.skipif(not is_served, reason="the libraries are for Linux on x86-64")
+is_served = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
+pytestmark = pytest.mark.skipif(not is_served, reason="the libraries are for Linux on x86-64 and aarch64")
 with_torch_npu = pytest.mark.skipif(
     not (has("torch") and has("torch_npu")), reason="needs torch and torch_npu: python -m nox -s packaging"
 )
@@ -111,7 +111,7 @@ def no_compiler(cache: Path, **others: str) -> dict[str, str]:
 class TestWheelWithLibraries:
     def test_is_for_this_platform_and_for_any_python(self, prebuilt: Path) -> None:
         assert "-py3-none-manylinux_2_" in prebuilt.name
-        assert prebuilt.name.endswith("_x86_64.whl")
+        assert prebuilt.name.endswith(f"_{platform.machine()}.whl")
         release = importlib.metadata.version("torch").partition("+")[0]
         with zipfile.ZipFile(prebuilt) as archive:
             names = archive.namelist()

@@ -56,6 +56,11 @@ _MADE_FROM = "fake-cann.txt"
 _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall")
 #: Each library of CANN that has functions of its own, and the folder of its sources.
 _WITH_SOURCES = {"libascendcl": "runtime", "libhccl": "collectives", "libopapi": "operators"}
+#: By processor, the instructions of an operator's first function, which load its index and jump, and of its second.
+_ENTRIES = {
+    "x86_64": ("movl ${}, %r11d; jmp fake_cann_enter", "jmp fake_cann_execute"),
+    "aarch64": ("mov w9, #{}; b fake_cann_enter", "b fake_cann_execute"),
+}
 #: Libraries that torch_npu names and needs nothing of.
 EMPTY = (
     "libacl_op_compiler",
@@ -176,8 +181,10 @@ def build_into(folder: Path, report: Callable[[str], None] = print, environ: Map
 
 
 def _build(folder: Path, force: bool, report: Callable[[str], None], environ: Mapping[str, str]) -> None:
-    if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
-        raise FakeCannError(f"fake_cann is for Linux on x86-64, found {sys.platform} on {platform.machine()}")
+    if not sys.platform.startswith("linux") or platform.machine() not in _ENTRIES:
+        raise FakeCannError(
+            f"fake_cann is for Linux on {' and '.join(_ENTRIES)}, found {sys.platform} on {platform.machine()}"
+        )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         new = private_folder(Path(tempfile.mkdtemp(prefix="building-", dir=folder.parent)))
@@ -276,12 +283,12 @@ def _with(others: Mapping[str, str]) -> list[Operator]:
 
 def _entries(operators: Sequence[Operator]) -> str:
     """Return the assembly of the two functions of each operator, and the tables of names and recipes."""
+    enter, execute = _ENTRIES[platform.machine()]
     lines = [".text"]
     for index, operator in enumerate(operators):
-        first, second = f"{operator.symbol}GetWorkspaceSize", operator.symbol
-        lines += [f".globl {first}", f".type {first}, @function", f"{first}:"]
-        lines += [f"  movl ${index}, %r11d", "  jmp fake_cann_enter"]
-        lines += [f".globl {second}", f".type {second}, @function", f"{second}:", "  jmp fake_cann_execute"]
+        name = operator.symbol
+        for function, does in ((f"{name}GetWorkspaceSize", enter.format(index)), (name, execute)):
+            lines += [f".globl {function}", f".type {function}, %function", f"{function}:", f"  {does}"]
     lines.append(".section .rodata")
     for index, operator in enumerate(operators):
         lines += [f'.Lname{index}: .asciz "{operator.name}"', f'.Lrecipe{index}: .asciz "{operator.recipe}"']
@@ -291,15 +298,15 @@ def _entries(operators: Sequence[Operator]) -> str:
     for table, label in (("fake_cann_names", "name"), ("fake_cann_recipes", "recipe")):
         lines += [".balign 8", f".hidden {table}", f".globl {table}", f"{table}:"]
         lines += [f"  .quad .L{label}{index}" for index in range(len(operators))]
-    lines.append('.section .note.GNU-stack, "", @progbits')
+    lines.append('.section .note.GNU-stack, "", %progbits')
     return "\n".join(lines) + "\n"
 
 
 @functools.cache
 def _key() -> str:
-    """Return a digest of the libraries' inputs: torch's release, our sources, the tables and the flags."""
+    """Return a digest of the libraries' inputs: processor, torch's release, our sources, the tables and the flags."""
     tables = (TABLE, SIGNATURES, REFUSED, Path(__file__))
-    return _digest((release_of_torch(),), *tables, *sorted(_SOURCES.rglob("*.*")))
+    return _digest((platform.machine(), release_of_torch()), *tables, *sorted(_SOURCES.rglob("*.*")))
 
 
 def _object_key(compiler: list[str], source: Path) -> str:
@@ -315,7 +322,7 @@ def _object_key(compiler: list[str], source: Path) -> str:
             found.add(file)
             names = re.findall(r'^#include "([^"]+)"', file.read_text(encoding="utf-8"), re.MULTILINE)
             waiting += [(file.parent / name).resolve() for name in names]
-    return _digest((release_of_torch(), *compiler), *sorted(found))
+    return _digest((platform.machine(), release_of_torch(), *compiler), *sorted(found))
 
 
 def _digest(words: Sequence[str], *files: Path) -> str:

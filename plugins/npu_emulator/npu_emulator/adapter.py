@@ -24,10 +24,11 @@ CANN, IMITATION = "cann", "imitation"
 #: ``auto`` is ``cann`` where the wheel of torch_npu and fake-cann are installed, else ``imitation``.
 ADAPTERS = ("auto", CANN, IMITATION)
 
-#: Releases of torch that fake-cann was tried with, each with the torch_npu of the same version, and the Pythons that
-#: have a wheel of it.
+#: Releases of torch that fake-cann was tried with, each with the torch_npu of the same version, and the Pythons and
+#: processors (``platform.machine()``) that have a wheel of it.
 _TORCHES = ("2.13.0", "2.14.0")
 _PYTHONS = ((3, 10), (3, 14))
+_PROCESSORS = ("x86_64", "aarch64")
 
 #: Variables of the imitation, and those of the fake CANN with the same meaning.
 _SAME = ((DEVICES, "FAKE_CANN_DEVICES"), (RANDOM, "FAKE_CANN_RANDOM"))
@@ -125,9 +126,10 @@ def _of_imitation(core: Optional[str], environ: Mapping[str, str]) -> str:
 
 def _how_to_get_it() -> str:
     """Return the command that brings the real torch_npu; or, where there is none, what this machine would need."""
-    machine, python = f"{sys.platform} on {platform.machine()}", ".".join(map(str, sys.version_info[:2]))
-    if machine != "linux on x86_64":
-        return f"the real torch_npu runs on Linux on x86-64, found {machine}"
+    processor, python = platform.machine(), ".".join(map(str, sys.version_info[:2]))
+    if sys.platform != "linux" or processor not in _PROCESSORS:
+        served = " or ".join(_PROCESSORS)
+        return f"the real torch_npu runs on Linux on {served}, found {sys.platform} on {processor}"
     oldest, newest = (".".join(map(str, version)) for version in _PYTHONS)
     if not _PYTHONS[0] <= sys.version_info[:2] <= _PYTHONS[1]:
         return f"the real torch_npu is for Python {oldest} to {newest}, found {python}"

@@ -56,10 +56,11 @@ def test_without_both_both_are_installed(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("system", "machine", "python", "torch", "why"),
     [
-        ("darwin", "arm64", 11, "2.13.0", "the real torch_npu runs on Linux on x86-64, found darwin on arm64"),
-        ("linux", "aarch64", 11, "2.13.0", "the real torch_npu runs on Linux on x86-64, found linux on aarch64"),
-        ("linux", "x86_64", 9, "2.13.0", "the real torch_npu is for Python 3.10 to 3.14, found 3.9"),
-        ("linux", "x86_64", 11, "2.6.0", "the real torch_npu runs with torch 2.13.0 and 2.14.0, found 2.6.0"),
+        ("darwin", "arm64", 11, "2.13.0", "runs on Linux on x86_64 or aarch64, found darwin on arm64"),
+        ("linux", "riscv64", 11, "2.13.0", "runs on Linux on x86_64 or aarch64, found linux on riscv64"),
+        ("linux", "aarch64", 9, "2.13.0", "is for Python 3.10 to 3.14, found 3.9"),
+        ("linux", "x86_64", 9, "2.13.0", "is for Python 3.10 to 3.14, found 3.9"),
+        ("linux", "x86_64", 11, "2.6.0", "runs with torch 2.13.0 and 2.14.0, found 2.6.0"),
     ],
 )
 def test_where_no_wheel_serves_the_reason_is_the_machine(
@@ -69,7 +70,7 @@ def test_where_no_wheel_serves_the_reason_is_the_machine(
     monkeypatch.setattr(platform, "machine", lambda: machine)
     monkeypatch.setattr(sys, "version_info", (3, python, 0, "final", 0))
     monkeypatch.setattr(metadata, "version", lambda name: torch)
-    assert choose(environ={}) == adapter.Choice(IMITATION, why)
+    assert choose(environ={}) == adapter.Choice(IMITATION, f"the real torch_npu {why}")
 
 
 @pytest.mark.parametrize("torch_npu", [False, True])

@@ -7,18 +7,24 @@ using fake_cann::Board;
 
 namespace {
 
+#if defined(__aarch64__)
+using Float16 = __fp16;  // g++ has _Float16 for C++ from 13 on there
+#else
+using Float16 = _Float16;
+#endif
+
 enum Operation { kSum, kProduct, kMaximum, kMinimum };
 
 // Half precision is reduced in float, as a loss that is summed over ranks is not to overflow earlier than on one device.
 struct Half {
   using Stored = uint16_t;
   static float read(Stored bits) {
-    _Float16 value;
+    Float16 value;
     std::memcpy(&value, &bits, sizeof value);
     return float(value);
   }
   static Stored write(float value) {
-    auto small = static_cast<_Float16>(value);
+    auto small = static_cast<Float16>(value);
     Stored bits;
     std::memcpy(&bits, &small, sizeof bits);
     return bits;

@@ -20,22 +20,25 @@
 #include "live.h"
 #include "recipes.h"
 
-#if !defined(__x86_64__)
-#error "the entry of operators is written for x86-64"
-#endif
-
 using namespace fake_cann;
 
 namespace {
 
+// The registers that C's convention has for arguments on Linux.
+#if defined(__x86_64__)
 constexpr int kIntegerRegisters = 6, kVectorRegisters = 8;
+#elif defined(__aarch64__)
+constexpr int kIntegerRegisters = 8, kVectorRegisters = 8;
+#else
+#error "the entry of operators is written for x86-64 and aarch64"
+#endif
 
 std::vector<std::atomic<long>>& call_counts() {
   static auto* counts = new std::vector<std::atomic<long>>(size_t(operator_count()));
   return *counts;
 }
 
-// Reads arguments in the order of C's convention for x86-64.
+// Reads arguments in the order of C's convention: those without a register are in slots of 8 bytes on the stack.
 class Reader {
  public:
   Reader(const uint64_t* integers, const double* vectors, const uint64_t* stack)
@@ -254,6 +257,9 @@ EXPORTED int aclSetAclOpExecutorRepeatable(void*) {
   return refuse("executors that are used again (aclSetAclOpExecutorRepeatable)");
 }
 
+// With the registers of arguments saved in two arrays, those of vectors 16 bytes apart: fake_cann_prepare(index of the
+// operator, integers, vectors, arguments on the stack).
+#if defined(__x86_64__)
 asm(R"(
 .text
 .hidden fake_cann_enter
@@ -285,3 +291,29 @@ fake_cann_enter:
   leave
   ret
 )");
+#else
+asm(R"(
+.text
+.hidden fake_cann_enter
+.globl fake_cann_enter
+.type fake_cann_enter, %function
+fake_cann_enter:
+  stp x29, x30, [sp, #-208]!
+  mov x29, sp
+  stp x0, x1, [sp, #16]
+  stp x2, x3, [sp, #32]
+  stp x4, x5, [sp, #48]
+  stp x6, x7, [sp, #64]
+  stp q0, q1, [sp, #80]
+  stp q2, q3, [sp, #112]
+  stp q4, q5, [sp, #144]
+  stp q6, q7, [sp, #176]
+  mov w0, w9
+  add x1, sp, #16
+  add x2, sp, #80
+  add x3, sp, #208
+  bl fake_cann_prepare
+  ldp x29, x30, [sp], #208
+  ret
+)");
+#endif
