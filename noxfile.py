@@ -21,7 +21,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import platform
 import re
 import shutil
 import sys
@@ -462,20 +461,20 @@ def install_openmmlab(session: nox.Session, environment: Environment) -> None:
 def torch_npu_beside(session: nox.Session, environment: Environment) -> Path | None:
     """Return a folder with the wheel of torch_npu for ``PYTHONPATH``; None where pip finds none for this Python.
 
-    Not in the environment: torch loads torch_npu in every process of an environment that has it, and most tests of the
-    libraries run without.
+    The wheel has a folder of its own: torch imports torch_npu wherever it is found, and the tests of the imitation have
+    the same environment.
     """
-    folder = environment.location.with_name(f"torch-npu-{environment.libraries.python.replace('.', '-')}")
-    pin = next(pin for pin in pins(CANN) if pin.startswith("torch_npu"))
-    stamp = Stamp(folder, "torch-npu", [CANN])
+    folder = environment.location / "torch-npu" / "site-packages"
+    stamp = Stamp(environment.location, "torch-npu-beside", [CANN])
     if stamp.matches():
         return folder
     shutil.rmtree(folder, ignore_errors=True)
-    try:  # what it imports, numpy and pyyaml, the environment has
-        pip_install(session, "--no-deps", f"--target={folder}", pin, python=environment.python, env=environment.env)
+    needed = [pin for pin in pins(CANN) if pin.startswith(("torch_npu", "pyyaml"))]
+    options = ("--no-deps", f"--target={folder}", *needed)
+    try:
+        if not pip_install(session, CONSTRAINT, *options, python=environment.python, env=environment.env):
+            return None
     except nox.command.CommandFailed:
-        return None
-    if not folder.is_dir():  # nox was called with --no-install
         return None
     stamp.write()
     return folder
@@ -684,29 +683,16 @@ def demo(session: nox.Session, environment: Environment) -> None:
 
 
 def real_torch_npu(session: nox.Session, environment: Environment) -> dict[str, str]:
-    """Return variables with which a run has the real torch_npu, on the fake CANN; none where it cannot have it.
-
-    The wheel has a folder of its own, which only these variables name: torch imports torch_npu wherever it is found,
-    and the tests of the imitation have the same environment.
-    """
-    folder = environment.location / "torch-npu" / "site-packages"
-    variables = {"PYTHONPATH": str(folder)}
+    """Return variables with which a run has the real torch_npu, on the fake CANN; none where it cannot have it."""
     imitation = "the demo goes on with an imitation of torch_npu"
-    if sys.platform != "linux" or platform.machine() != "x86_64":
-        session.log(f"The wheel of torch_npu is for Linux on x86-64: {imitation}")
+    folder = torch_npu_beside(session, environment) if sys.platform == "linux" else None
+    if folder is None:
+        session.log(f"There is no wheel of torch_npu for this machine and Python: {imitation}")
         return {}
-    names = ("torch_npu", "pyyaml")
-    pins = [line.split("#")[0].strip() for line in CANN.read_text().splitlines() if line.startswith(names)]
-    stamp = Stamp(environment.location, "torch-npu-beside", [CANN])
+    variables = {"PYTHONPATH": str(folder)}
+    session.log("The fake CANN for the real torch_npu is compiled once, in some minutes")
+    program = ("-m", "fake_cann", "run", "-c", "import torch; torch.ones(1).npu()")
     try:
-        if not stamp.matches():
-            shutil.rmtree(folder, ignore_errors=True)
-            options = ("--no-deps", f"--target={folder}")
-            if not pip_install(session, CONSTRAINT, *options, *pins, python=environment.python):
-                return {}
-            stamp.write()
-        session.log("The fake CANN for the real torch_npu is compiled once, in some minutes")
-        program = ("-m", "fake_cann", "run", "-c", "import torch; torch.ones(1).npu()")
         session.run(environment.python, *program, env={**environment.env, **variables}, external=True)
     except nox.command.CommandFailed:
         session.warn(f"the real torch_npu does not run here, the message is above: {imitation}")
@@ -937,7 +923,7 @@ def release(session: nox.Session) -> None:
 def compile_fake_cann(session: nox.Session) -> str:
     """Return a folder with the libraries of the fake CANN for each torch of its wheel; empty if this is no Linux."""
     if sys.platform != "linux":
-        session.warn("the wheel of fake-cann has no compiled libraries: they are made on Linux with x86-64")
+        session.warn("the wheel of fake-cann has no compiled libraries: they are made on Linux")
         return ""
     prebuilt = Path(session.create_tmp(), "prebuilt").absolute()
     shutil.rmtree(prebuilt, ignore_errors=True)
