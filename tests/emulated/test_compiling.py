@@ -9,7 +9,7 @@ import pytest
 import torch
 from running import output_of
 
-from npu_emulator import plugin
+from npu_emulator import support
 from npu_emulator.device import compiling
 
 
@@ -80,7 +80,7 @@ class TestInductor:
         for length in (3, 5):
             compiled(torch.ones(length, 2, device="npu", requires_grad=True)).backward()
         assert list(compiling.graphs_without_inductor.values()) == [1]
-        (section,) = plugin.report_sections()
+        (section,) = support.report_sections()
         assert section.lines[1].startswith("torch.compile ran 1 graph by aot_eager without max_autotune=True")
         with pytest.raises(RuntimeError, match="Unrecognized mode=slow"):
             torch.compile(torch.sin, mode="slow")

@@ -156,7 +156,7 @@ def test_the_sbatch_file_of_the_page(place: Workplace) -> None:
     on_host("node0")  # skips
     script = block_of_page("Slurm", "sh").replace("RANKS=8", "RANKS=1").replace(":29500", ":29522")
     python = {"patchcore": "patchcore", "torchrun": "torch.distributed.run"}
-    scripts = {name: f'#!/bin/sh\nexec {sys.executable} -m {module} "$@"\n' for name, module in python.items()}
+    scripts = {name: f'#!/bin/sh\nexec "{sys.executable}" -m {module} "$@"\n' for name, module in python.items()}
     scripts.update(srun=SRUN, scontrol=SCONTROL)
     place.write({"job.sh": script, **{f"slurm/{name}": text for name, text in scripts.items()}})
     for name in scripts:

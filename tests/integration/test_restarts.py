@@ -72,7 +72,7 @@ def test_ranks_of_a_restart_are_compared_with_each_other(place: Workplace, lost:
 
 #: Two ranks wait until another node joins them; then torchrun starts the ranks again, of both nodes.
 ELASTIC = """
-import pathlib, time
+import pathlib, threading, time
 import torch, torch.distributed as dist
 import torch.testing._internal.distributed.fake_pg
 
@@ -82,6 +82,10 @@ if size == 2:
     if rank == 0:
         pathlib.Path("first").touch()
     time.sleep(600)
+while any(thread.name == "patchcore.ranks" for thread in threading.enumerate()):
+    time.sleep(0.1)  # the comparison of a loaded machine
+if rank == 0:
+    time.sleep(3)  # it has the store
 """
 
 

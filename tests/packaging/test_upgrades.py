@@ -55,9 +55,14 @@ UPGRADES = (
         "mmengine",
         "0.10.1",
         "0.10.7",
-        ("mmengine.device.utils:is_mlu_available", "mmengine.config.config:Config.__init__"),
+        ("mmengine.device.utils:is_mlu_available",),
         ("mmengine._strategy.colossalai:CollosalAIModelWrapper.train_step",),
-        ("mmengine.config.config:Config.fromfile", "mmengine.config.config:Config.pretty_text"),
+        # the third has other annotations
+        (
+            "mmengine.config.config:Config.fromfile",
+            "mmengine.config.config:Config.pretty_text",
+            "mmengine.config.config:Config.__init__",
+        ),
     ),
     Upgrade(
         "mmdet",
@@ -81,7 +86,7 @@ def definitions(folder: Path, library: str) -> Definitions:
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 text = ast.get_source_segment(source, statement) or ""
                 target = f"{module}:{'.'.join((*owner, statement.name))}"
-                found.setdefault(target, []).append((text, ast.dump(without_docstrings(statement))))
+                found.setdefault(target, []).append((text, ast.dump(without_texts(statement))))
             elif isinstance(statement, ast.ClassDef):
                 collect(source, module, statement.body, (*owner, statement.name))
 
@@ -94,8 +99,12 @@ def definitions(folder: Path, library: str) -> Definitions:
     return found
 
 
-def without_docstrings(function: ast.AST) -> ast.AST:
+def without_texts(function: ast.AST) -> ast.AST:
+    """Without docstrings and annotations: neither changes how the function works."""
     for node in ast.walk(function):
+        for annotation in ("returns", "annotation"):
+            if getattr(node, annotation, None) is not None and not isinstance(node, ast.AnnAssign):
+                setattr(node, annotation, None)
         body = getattr(node, "body", None)
         if isinstance(body, list):
             texts = [s for s in body if isinstance(s, ast.Expr) and isinstance(getattr(s.value, "value", None), str)]
