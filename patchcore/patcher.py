@@ -28,6 +28,7 @@ from patchcore.objects.binding import wrapped_callable
 from patchcore.objects.extensions import Extensions, using
 from patchcore.objects.printable import counted, shown
 from patchcore.planning.candidates import Candidate
+from patchcore.planning.companions import dependents
 from patchcore.planning.conditions import APPLY, OFF, PROGRAM, WAITS, Environment
 from patchcore.planning.listing import ORDERS, stack_as_listed
 from patchcore.planning.plan import Context, Plan, PlannedPatch, covered_by, make_plan
@@ -317,9 +318,15 @@ class Patcher(contextlib.ContextDecorator):
     def _put_in_force(self, plan: Plan, entries: Iterable[PlannedPatch]) -> None:
         """Write the changes that can be written now; the engine writes the others when their modules are imported."""
         moves, vetoing = Moves(loaded=loaded_here()), self.plugins.implements("before_apply")
+        for name, error in [(n, a.error) for n, a in self._applications.items() if a.error]:  # of an earlier apply
+            self._leave_dependents(self._entries[name].patch, FAILED, describe_error(error))
         for entry in entries:
-            answer = self._final_answer(entry, plan) if vetoing and entry.verdict == APPLY else None
-            if entry.verdict == APPLY and not isinstance(answer, Skip):
+            if entry.verdict != APPLY or entry.patch.name in self._vetoes:
+                continue
+            answer = self._final_answer(entry, plan) if vetoing else None
+            if isinstance(answer, Skip):
+                self._leave_dependents(entry.patch, "skipped", answer.reason)
+            else:
                 application = self._acquire(entry, answer)
                 if application is None:
                     break
@@ -432,6 +439,20 @@ class Patcher(contextlib.ContextDecorator):
         known = [name for name in names if name in self._applications and self._applications[name].error is None]
         self._release([self._applications.pop(name) for name in reversed(known)])
 
+    def _leave_dependents(self, patch: Patch, verdict: str, reason: str) -> bool:
+        """Skip or revert the patches that need ``patch``, which is not applied; true if one of them is required."""
+        failed = {name for name, application in self._applications.items() if application.error is not None}
+        known = [entry for name, entry in self._entries.items() if name not in {*self._vetoes, *failed}]
+        left = dependents(patch, verdict, reason, known)
+        self._vetoes.update(left)
+        for name, why in left.items():
+            logger().warning("patch %s (%s) is not applied: %s", name, self._entries[name].provenance, why)
+        with self._lock:
+            self._leave_out(left)
+        if not self._notified.isdisjoint(left):  # as applied, by an apply that has ended
+            self._notify_after_apply(self._report({}), left)
+        return any(self._entries[name].patch.required for name in left)
+
     def _release(self, applications: Iterable[Application]) -> None:
         """Revert patches for this Patcher, the last one first; note what cannot be undone."""
         notes = ENGINE.release(applications, self)
@@ -517,7 +538,7 @@ class Patcher(contextlib.ContextDecorator):
         self._log_failure(patch.name, message, policy)
         self._news = True
         self._remember(self._record(self._entries[patch.name], {}, ()))
-        if policy == "raise":
+        if self._leave_dependents(patch, FAILED, describe_error(error)) or policy == "raise":
             failure = PatchError(message)
             self._give_up(failure)
             raise failure from error
@@ -570,7 +591,7 @@ class Patcher(contextlib.ContextDecorator):
             said = {provenance.plugin: patches for provenance, patches in answers}
             self.plugins.admit_concerned(candidates)
             self.plugins.notify("after_collect", plugins=self.plugins, answers=said, candidates=candidates)
-            owners = {c.patch.name: c.provenance for c in contributed if _is_named_after_its_plugin(c)}
+            owners = {c.patch.name: c.provenance for c in contributed if c.is_named_after_its_plugin}
             for candidate in contributed:
                 self._take(found, candidate, owners)
             self._candidates = list(found.values())
@@ -869,9 +890,3 @@ def _unordered(plan: Plan, entry: PlannedPatch) -> Iterator[tuple[str, Target]]:
 
 def _listed(names: Union[Name, Sequence[Name]]) -> Sequence[Name]:
     return (names,) if isinstance(names, (str, Patch)) else names
-
-
-def _is_named_after_its_plugin(candidate: Candidate) -> bool:
-    """True if the patch's name begins with its plugin's: of two patches ``mmcv.roi_pool``, mmcv's keeps the name."""
-    patch, provenance = candidate
-    return isinstance(patch, Patch) and patch.name.startswith(f"{provenance.plugin}.")

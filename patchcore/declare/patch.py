@@ -40,6 +40,8 @@ class Patch(Declaration):
             order of the plan.
         priority: a number; among patches that no ``after`` / ``before`` orders, lower goes first.
         conflicts: patches, or their names, that cannot be applied together with this one.
+        needs_patches: patches, or their names, without which this one is not applied: of this plugin or of others. If
+            one of them is disabled, skipped or unknown, this patch is skipped. If one fails, this patch is reverted.
         phase: the phase of the program in which it is applied, one that a plugin names with ``register_phases``, or
             ``"before:package.module"`` / ``"after:package.module"``, which the import of that module reaches. Until
             then the patch waits; see :func:`patchcore.reach`.
@@ -78,6 +80,7 @@ class Patch(Declaration):
     before: tuple[str, ...]
     priority: int
     conflicts: tuple[str, ...]
+    needs_patches: tuple[str, ...]
     phase: Optional[str]
     keep: tuple[str, ...]
     signatures: str
@@ -104,6 +107,7 @@ class Patch(Declaration):
         before: Names = (),
         priority: int = 0,
         conflicts: Names = (),
+        needs_patches: Names = (),
         phase: Optional[str] = None,
         keep: Union[str, Sequence[str]] = (),
         signatures: str = "fit",
@@ -148,6 +152,7 @@ class Patch(Declaration):
             before=_as_names(before, "before", where),
             priority=priority,
             conflicts=_as_names(conflicts, "conflicts", where),
+            needs_patches=_as_names(needs_patches, "needs_patches", where),
             phase=phase,
             keep=_as_kept(keep, where),
             signatures=signatures,

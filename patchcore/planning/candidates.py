@@ -28,6 +28,11 @@ class Candidate(NamedTuple):
     patch: Patch
     provenance: Provenance
 
+    @property
+    def is_named_after_its_plugin(self) -> bool:
+        """True if the patch's name begins with that of its plugin: of two ``mmcv.roi_pool``, mmcv's keeps the name."""
+        return isinstance(self.patch, Patch) and self.patch.name.startswith(f"{self.provenance.plugin}.")
+
 
 def select_patches(name: str, candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return the candidates that ``name`` means: a patch, a legacy name, a target, a plugin, or ``*`` for all.

@@ -13,6 +13,7 @@ from patchcore.declare.target import Step, Target
 from patchcore.errors import UnknownName, conflict_message, did_you_mean
 from patchcore.objects.printable import printable
 from patchcore.planning.candidates import Candidate, choices_by_patch
+from patchcore.planning.companions import unmet_needs
 from patchcore.planning.conditions import APPLY, OFF, Environment, Verdict
 from patchcore.planning.ordering import in_order
 from patchcore.planning.provenance import Provenance
@@ -210,10 +211,18 @@ def make_plan(
     targets = _targets(ordered, verdicts, environment, find_home)
     # among patches that exclude each other the enabled one wins, then the earlier one
     enabled = {name for name, choice in chosen.items() if choice.enable}
-    _exclude(sorted(ordered, key=lambda c: c.patch.name not in enabled), targets, verdicts, environment)
+    ranked, patches = sorted(ordered, key=lambda c: c.patch.name not in enabled), [c.patch for c in candidates]
+    verdicts.update(unmet_needs(patches, verdicts))
+    while True:  # a patch that is skipped because it needs another one excludes no patch
+        judged = dict(verdicts)
+        _exclude(ranked, targets, judged, environment)
+        unmet = unmet_needs(patches, judged)
+        if not unmet:
+            break
+        verdicts.update(unmet)
     entries = []
     for patch, by in ordered:
-        verdict, reason, rival = verdicts[patch.name]
+        verdict, reason, rival = judged[patch.name]
         choice = chosen.get(patch.name)
         origin, said = (None, None) if choice is None else (choice.origin, choice.name)
         entries.append(PlannedPatch(patch, by, targets[patch.name], verdict, reason, origin, rival, said))

@@ -6,7 +6,8 @@ from collections.abc import Container, Mapping
 from types import MappingProxyType
 
 from patchcore.declare.target import Target
-from patchcore.planning.conditions import APPLY
+from patchcore.planning.companions import unmet_needs
+from patchcore.planning.conditions import APPLY, Verdict
 from patchcore.planning.plan import Plan, PlannedPatch
 from patchcore.report import FAILED, SKIPPED
 
@@ -34,6 +35,10 @@ def with_vetoes(plan: Plan, vetoes: Mapping[str, str], waits: Mapping[str, str] 
         elif name in waits:
             entry = entry._replace(reason=waits[name])
         entries.append(entry)
+    unmet = unmet_needs([e.patch for e in entries], {e.patch.name: Verdict(e.verdict, e.reason) for e in entries})
+    for at, entry in enumerate(entries):
+        if entry.patch.name in unmet:
+            entries[at] = entry._replace(verdict=SKIPPED, reason=unmet[entry.patch.name].reason)
     return plan.evolve(patches=tuple(entries))
 
 

@@ -64,9 +64,9 @@ def test_every_selection_in_every_order_is_planned_in_one_order(data: st.DataObj
 
 
 def test_no_patch_names_one_that_is_not_there_in_its_order() -> None:
-    """A misspelt name in ``after``, ``before`` or ``conflicts`` would mean nothing, silently."""
+    """A misspelt name in ``after``, ``before``, ``conflicts`` or ``needs_patches`` would mean nothing, silently."""
     candidates = collect(tuple(own_patches.REQUESTS))
     known = {ANY_PATCH, *(name for candidate in candidates for name in candidate.patch.names)}
     for candidate in candidates:
         patch = candidate.patch
-        assert {*patch.after, *patch.before, *patch.conflicts} <= known, patch.name
+        assert {*patch.after, *patch.before, *patch.conflicts, *patch.needs_patches} <= known, patch.name

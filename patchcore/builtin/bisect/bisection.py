@@ -119,13 +119,19 @@ def dependencies(entries: Iterable[PlannedPatch]) -> dict[str, set[str]]:
     """Return, per patch, the patches without which it would fail or not match if the others are applied.
 
     Those patches create its target, the module of its replacement, or a module that it ``needs``: a stub of a missing
-    module, a name that a library lacks. Patches that only stack (``after``, ``before``) can be tried separately.
+    module, a name that a library lacks. Or the patch declares them, ``needs_patches``. Patches that only stack
+    (``after``, ``before``) can be tried separately.
     """
     entries = list(entries)
     made: dict[Target, str] = {}
     for entry in entries:
         made.update((t, entry.patch.name) for c, t in zip(entry.patch.changes, entry.targets) if _makes(c))
-    return {entry.patch.name: set(_makers(entry, made)) - {entry.patch.name} for entry in entries}
+    names = {name: entry.patch.name for entry in entries for name in entry.patch.names}
+    return {
+        entry.patch.name: {*_makers(entry, made), *(names[name] for name in entry.patch.needs_patches if name in names)}
+        - {entry.patch.name}
+        for entry in entries
+    }
 
 
 def _makes(change: Change) -> bool:

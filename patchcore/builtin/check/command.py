@@ -226,13 +226,13 @@ def _version_findings(versions: Mapping[str, str], plan: Plan) -> Iterator[Findi
 
 
 def _order_findings(plan: Plan) -> Iterator[Finding]:
-    """Yield names in ``after=``, ``before=`` and ``conflicts=`` that no patch has and that look misspelt.
+    """Yield names in ``after=``, ``conflicts=`` and the like that no patch has and that look misspelt.
 
     Others may be of plugins that are not installed here.
     """
     names = {name for entry in plan for name in entry.patch.names}
     for entry in plan:
-        for argument in ("after", "before", "conflicts"):
+        for argument in ("after", "before", "conflicts", "needs_patches"):
             for name in getattr(entry.patch, argument):
                 near = difflib.get_close_matches(name, names, n=1, cutoff=0.85)
                 if name != ANY_PATCH and name not in names and near:

@@ -177,6 +177,7 @@ def _print_patch(explanation: PatchExplanation) -> None:
     facts += (("wins over", name) for name in explanation.beats)
     facts += (("requires", str(requirement)) for requirement in explanation.requires)
     facts += (("needs", str(need)) for need in explanation.needs)
+    facts += (("needs", f"patch {name}") for name in patch.needs_patches)
     for label, text in (("when", explanation.when), ("upstream", patch.upstream), ("until", patch.remove_when)):
         facts += [(label, text)] if text else []
     facts += (("option", f"{option.name} = {option.value!r} ({option.source})") for option in explanation.options)

@@ -205,6 +205,7 @@ class PatchExplanation:
             "after": patch.after,
             "before": patch.before,
             "conflicts": patch.conflicts,
+            "needs_patches": patch.needs_patches,
             "keep": patch.keep,
             "priority": patch.priority,
             "options": list(map(asdict, self.options)),

@@ -96,7 +96,7 @@ def _patches(plan: Plan, environment: Environment, *, verbose: bool) -> Iterator
             "plugin": who.plugin,
             "distribution": who.distribution,
             "version": who.version,
-            "requires": [*patch.requires, *patch.needs],
+            "requires": [*patch.requires, *patch.needs, *(f"patch {name}" for name in patch.needs_patches)],
             "legacy_names": list(patch.legacy_names),
             "changes": [
                 {"kind": change.kind, "target": str(target), "text": change.phrase(target)}

@@ -198,7 +198,8 @@ class _How(NamedTuple):
     begin: Callable[[str], None]
 
     def patcher(self, patch: Patch) -> Patcher:
-        """Return a Patcher of ``patch`` alone."""
+        """Return a Patcher of ``patch`` alone, without the patches that it needs."""
+        patch = patch.evolve(needs_patches=()) if patch.needs_patches else patch
         return Patcher([patch], enable=patch, strict=True, extensions=self.extensions)
 
 

@@ -55,10 +55,12 @@ class TestCheck:
             assert result.code == 1
             assert any(re.sub(" +", " ", line).startswith(finding) for line in result.lines())
 
-    @pytest.mark.parametrize("argument", ["after", "before", "conflicts"])
+    @pytest.mark.parametrize("argument", ["after", "before", "conflicts", "needs_patches"])
     def test_a_misspelt_name_of_another_patch(self, cli: Cli, site: Path, argument: str) -> None:
         names = (
-            "'*', 'other.plugin', 'shop.price', 'shop.prise'" if argument != "conflicts" else "'other.it', 'shop.prise'"
+            "'*', 'other.plugin', 'shop.price', 'shop.prise'"
+            if argument in ("after", "before")
+            else "'other.it', 'shop.prise'"
         )
         source = f"pc.Patch('m.p', {argument}=[{names}])"
         (site / "m.py").write_text(
@@ -129,3 +131,16 @@ class TestSettings:
         found = [f for f in cli("check", "--format", "json").json["findings"] if f["kind"] == "setting"]
         message = "patchcore has no such variable; did you mean 'PATCHCORE_DISABLE'?"
         assert found == [{"kind": "setting", "subject": "PATCHCORE_DISBLE", "message": message}]
+
+
+def test_explain_and_list_name_the_patches_that_a_patch_needs(cli: Cli, site: Path) -> None:
+    source = "pc.Patch('m.p', pc.Replace('shop.prices:vat', len), needs_patches='shop.prise')"
+    (site / "m.py").write_text(
+        f"import patchcore as pc\n\n@pc.hookimpl\ndef register_patches():\n    return [{source}]\n"
+    )
+    explained = cli("explain", "-p", "m", "m.p").out
+    reason = "needs patch 'shop.prise', which no plugin here contributes; did you mean 'shop.price'?"
+    assert re.search(r"needs +patch shop\.prise\n", explained)
+    assert f"skipped: {reason}" in " ".join(explained.split())
+    (listed,) = (p for p in cli("list", "-p", "m", "--format", "json").json["patches"] if p["name"] == "m.p")
+    assert (listed["requires"], listed["reason"]) == (["patch shop.prise"], reason)
