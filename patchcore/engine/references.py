@@ -188,7 +188,7 @@ class _Search:
     def in_class(self, klass: type, module: str) -> None:
         """Look at the attributes of a class of a module, and of the classes in it."""
         wanted, plain = self._wanted, self._plain_in_class
-        values = class_namespace(klass).values()
+        values = list(class_namespace(klass).values())  # see the search in globals: a copy of one moment
         if plain.issuperset(map(id, map(type, values))) and wanted.keys().isdisjoint(map(id, values)):
             return
         qualname = qualified_name(klass)[1]
@@ -206,7 +206,7 @@ class _Search:
 
     def _in_registry(self, value: Any, module: str, space: Mapping[str, Any]) -> None:
         table, entries = find_table(value, self._tables) or ("", None)
-        if entries is not None and not self._wanted.keys().isdisjoint(map(id, dict.values(entries))):
+        if entries is not None and not self._wanted.keys().isdisjoint(map(id, list(dict.values(entries)))):
             name = next((key for key, other in list(space.items()) if other is value and type(key) is str), "?")
             for key, held in list(dict.items(entries)):
                 if id(held) in self._wanted and type(key) in (str, int):
