@@ -114,7 +114,7 @@ def find_references(
     for name in _likeliest_first(modules, homes):
         module = modules[name]
         space = module.__dict__ if type(module) is ModuleType else namespace_of(module)
-            # of a copy, made by one call in C: another thread could change the dictionary between two calls
+        # of a copy, made by one call in C: another thread could change the dictionary between two calls
         holds = space is not None and (name in homes or not keys.isdisjoint(map(id, list(space.values()))))
         if space is None or not holds or name.partition(".")[0] in OWN:  # patchcore goes on with the original
             continue
