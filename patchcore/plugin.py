@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from patchcore.builtin.shared.rows import print_table as print_table
     from patchcore.builtin.shared.rows import print_text as print_text
     from patchcore.builtin.shared.sources import parse_source as parse_source
+    from patchcore.builtin.upgrade.releases import unpack_sources as unpack_sources
     from patchcore.builtin.verify.framework import CPU_DEVICE as CPU_DEVICE
     from patchcore.builtin.verify.framework import GRADIENT_PREFIX as GRADIENT_PREFIX
     from patchcore.builtin.verify.framework import CallOutcome as CallOutcome
@@ -169,6 +170,7 @@ TASKS = {
         "patchcore.objects.generated": ("signature_of",),
         "patchcore.builtin.shared.sources": ("parse_source",),
         "patchcore.builtin.drift.fingerprint": ("source_fingerprint",),
+        "patchcore.builtin.upgrade.releases": ("unpack_sources",),
     },
     "Look at modules and objects without running their code": {
         "patchcore.objects.modules": (

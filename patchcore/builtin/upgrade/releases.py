@@ -28,7 +28,7 @@ from packaging.utils import (
 from patchcore.builtin.shared.files import write_whole
 from patchcore.errors import SettingsError
 
-__all__ = ["Release", "get_release", "unpack"]
+__all__ = ["Release", "get_release", "unpack_sources"]
 
 #: The sources are the same for all platforms. The wheels for ARM are the smaller ones: those for x86-64 may have CUDA.
 _PLATFORMS = tuple(
@@ -88,20 +88,36 @@ def get_release(text: str, folder: Path, *, build: bool = False) -> Release:
         archive = _download(text, folder, build=build)
     name, version = _name_of(archive)
     tree = folder / "tree"
-    unpack(archive, tree)
+    unpack_sources(archive, tree)
     trees = {_module_of(place): place.parent for place in _top_level(tree)}
     if not trees:
         raise SettingsError(f"{text}: {archive.name} has no Python package")
     return Release(name, version, trees)
 
 
-def unpack(archive: Path, folder: Path) -> None:
+def unpack_sources(archive: Path, folder: Path) -> None:
     """Write the Python files of a wheel or source distribution, and an empty file for each compiled module.
 
     Links, devices, absolute names and names with ``..`` are refused or left out: nothing is written outside ``folder``.
 
+    Args:
+        archive: the file, with the name that the package index gave it.
+        folder: is made if it is not there.
+
     Raises:
         SettingsError: the archive cannot be read, names a place outside, or has more than it may.
+
+    Examples:
+        >>> import tempfile, zipfile
+        >>> from pathlib import Path
+        >>> from patchcore.plugin import unpack_sources
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     wheel = Path(folder, "shop-1.0-py3-none-any.whl")
+        ...     with zipfile.ZipFile(wheel, "w") as made:
+        ...         made.writestr("shop/prices.py", "PRICE = 1")
+        ...     unpack_sources(wheel, Path(folder, "tree"))
+        ...     Path(folder, "tree", "shop", "prices.py").read_text()
+        'PRICE = 1'
     """
     left, files = _LARGEST_RELEASE, 0
     folder.mkdir(parents=True, exist_ok=True)

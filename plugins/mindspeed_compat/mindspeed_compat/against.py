@@ -10,14 +10,13 @@ import os
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from patchcore import SettingsError, Target, TargetNotFound
-from patchcore.plugin import counted, source_fingerprint
+from patchcore.plugin import counted, source_fingerprint, unpack_sources
 
 __all__ = ["Drift", "compare"]
 
@@ -127,8 +126,7 @@ def _tree_of(other: str, folder: Path) -> Path:
     if not wheels:
         lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [done.stderr.strip()]
         raise SettingsError(f"--against {other}: pip finds no wheel: {lines[-1]}; give a folder with a checkout")
-    with zipfile.ZipFile(wheels[0]) as wheel:
-        wheel.extractall(folder / "tree")
+    unpack_sources(wheels[0], folder / "tree")
     return folder / "tree"
 
 
