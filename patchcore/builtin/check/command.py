@@ -6,9 +6,9 @@ import argparse
 import importlib
 import os
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 from patchcore.builtin.check.coverage import Coverage, cover, is_disabled
 from patchcore.builtin.drift.definitions import reading_once
@@ -30,7 +30,7 @@ from patchcore.report import FAILED, PENDING, Remark
 from patchcore.settings import KEYS, OTHER_VARIABLES, Settings, find_table
 from patchcore.stdlib import difflib
 
-__all__ = ["Findings", "add_arguments", "add_finding_options", "look", "main", "print_findings"]
+__all__ = ["Findings", "add_arguments", "add_finding_options", "by_gravity", "look", "main", "print_findings"]
 
 #: The kinds of findings that ``--exit-on`` knows; those about targets that have changed come last, the gravest first.
 _KINDS = (
@@ -58,6 +58,14 @@ class Findings(NamedTuple):
     copies: list[tuple[str, str, str]]
     steps: list[str]
     coverage: Coverage
+
+    def exit_code(self, exit_on: Optional[Collection[str]]) -> int:
+        """Return 1 if there are findings that count, else 0.
+
+        Args:
+            exit_on: the kinds that count; ``None`` for all.
+        """
+        return int(any(exit_on is None or finding.kind in exit_on for finding in self.findings))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON view."""
@@ -111,7 +119,7 @@ def main(options: argparse.Namespace) -> int:
             print_line()
         print_text(str(found.coverage), indent=2)
     advise_on_modules(patcher, (finding.message for finding in found.findings))
-    return 1 if any(options.exit_on is None or finding.kind in options.exit_on for finding in found.findings) else 0
+    return found.exit_code(options.exit_on)
 
 
 def _kinds(text: str) -> list[str]:
@@ -121,6 +129,11 @@ def _kinds(text: str) -> list[str]:
         if kind not in _KINDS:
             raise argparse.ArgumentTypeError(f"no kind of finding: {kind!r}{did_you_mean(kind, _KINDS)}")
     return kinds
+
+
+def by_gravity(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings with those about targets that have changed at the end, the gravest of these first."""
+    return sorted(findings, key=lambda finding: KINDS.index(finding.kind) if finding.kind in KINDS else -1)
 
 
 def print_findings(found: Findings, *, copies: bool = False) -> None:
@@ -188,8 +201,7 @@ def _look(patcher: Patcher, *, apply: bool) -> Findings:
         if note["difference"]
     ]
     steps = dict.fromkeys(remark.advice for _, remark in remarks if remark.finding and remark.advice)
-    found.sort(key=lambda finding: KINDS.index(finding.kind) if finding.kind in KINDS else -1)
-    return Findings(found, differences, copies, list(steps), cover(plan, remarks, environment))
+    return Findings(by_gravity(found), differences, copies, list(steps), cover(plan, remarks, environment))
 
 
 def _settings_findings(patcher: Patcher, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -52,8 +52,7 @@ def main(options: argparse.Namespace) -> int:
     else:
         _print(found, copies=options.diff)
     print_problems(patcher)
-    findings = found.findings.findings
-    return 1 if any(options.exit_on is None or finding.kind in options.exit_on for finding in findings) else 0
+    return found.findings.exit_code(options.exit_on)
 
 
 def _print(found: Upgrade, *, copies: bool) -> None:

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
-from patchcore.builtin.check.command import Findings
+from patchcore.builtin.check.command import Findings, by_gravity
 from patchcore.builtin.check.coverage import Coverage, is_disabled
 from patchcore.builtin.drift.definitions import Sources, reading_once
 from patchcore.builtin.drift.drift import UNKNOWN, Comparison, Drift, remarks_of
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.drift.recorded import Recorded, file_of, version_key
 from patchcore.builtin.drift.recording import Recording
-from patchcore.builtin.drift.replacements.note import KINDS
 from patchcore.builtin.shared.finding import Finding
 from patchcore.builtin.upgrade.releases import Release
 from patchcore.errors import DeclarationError, SettingsError
@@ -171,9 +170,8 @@ class _Comparing:
                 compared += each.status != UNKNOWN
                 unknown.update([each.reason] if each.status == UNKNOWN else [])
         steps = dict.fromkeys(remark.advice for _, _, remarks in judged for remark in remarks if remark.advice)
-        listed = sorted(found, key=lambda one: KINDS.index(one.kind) if one.kind in KINDS else -1)
         coverage = Coverage(compared, dict(unknown.most_common()), dict(skipped.most_common()))
-        return Findings(listed, differences, copies, list(steps), coverage)
+        return Findings(by_gravity(found), differences, copies, list(steps), coverage)
 
     def _record(self, entry: PlannedPatch) -> set[str]:
         """Take the fingerprints of a patch in the old release; return the targets that it does not have."""
