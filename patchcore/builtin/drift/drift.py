@@ -34,6 +34,7 @@ from patchcore.report import Remark
 
 if TYPE_CHECKING:
     from patchcore.builtin.drift.fingerprint import Originals
+    from patchcore.builtin.drift.replacements.judging import Judge
 
 __all__ = [
     "BODY_CHANGED",
@@ -57,9 +58,8 @@ UNKNOWN = "unknown"
 
 _KINDS = {GONE: KINDS[0], SIGNATURE_CHANGED: KINDS[1], BODY_CHANGED: KINDS[4]}
 
-
-#: Reasons of comparisons after which nothing else can be known of the library.
-_NO_LIBRARY = ("in no distribution",)
+#: The reason of a comparison after which nothing else can be known of the library.
+_NO_LIBRARY = "in no distribution"
 
 
 class Comparison(NamedTuple):
@@ -148,14 +148,15 @@ class Drift:
         recorded = self._recorded or recorded_by(entry.provenance)
         if recorded is None:
             return []
+        judge = None if skip_recorded else self._judge(recorded)
         found = []
         for change, target in fingerprinted(entry.patch, entry.targets):
             library = Library.of(target, self._environment)
             if skip_recorded and recorded.has(library, target):
                 continue
             compared = self._compare(change, target, library, recorded, entry.patch.name)
-            if not skip_recorded and compared.reason not in _NO_LIBRARY:
-                compared = self._judged(change, compared, recorded, entry.patch.name)
+            if judge is not None and compared.reason != _NO_LIBRARY:
+                compared = _judged(change, compared, recorded, entry.patch.name, judge)
             found.append(compared)
         return found
 
@@ -168,10 +169,8 @@ class Drift:
         Raises:
             PluginError: the file cannot be read.
         """
-        from patchcore.builtin.drift.replacements.judging import Judge
-
         recorded = self._recorded or recorded_by(entry.provenance)
-        judge = Judge(self._originals(), self._environment, recorded)
+        judge = self._judge(recorded)
         found = (
             []
             if recorded is not None
@@ -192,7 +191,7 @@ class Drift:
             why = f"no version of {library.name} is recorded; run patchcore fingerprint {patch}"
             reason = "not recorded"
             if library.version == UNVERSIONED:
-                why, reason = "no distribution provides it, so its version is unknown", "in no distribution"
+                why, reason = "no distribution provides it, so its version is unknown", _NO_LIBRARY
             return Comparison(target, UNKNOWN, library, None, why, reason=reason)
         version, target = nearest  # as it was spelt then
         before = recorded.entries(Library(library.name, version))[str(target)]
@@ -221,28 +220,10 @@ class Drift:
         detail = "only annotations" if only_annotations else detail
         return Comparison(target, status, library, version, detail, difference, reason, kind)
 
-    def _judged(self, change: Any, compared: Comparison, recorded: Recorded, patch: str) -> Comparison:
-        """Return a comparison with the notes on its replacement."""
-        from patchcore.builtin.drift.replacements.judging import Judge  # for those who check
+    def _judge(self, recorded: Optional[Recorded]) -> Judge:
+        from patchcore.builtin.drift.replacements.judging import Judge  # reads sources: for those who check
 
-        judge = Judge(self._originals(), self._environment, recorded)
-        if compared.status == GONE:
-            return compared
-        changed = str(compared) if compared.status == SIGNATURE_CHANGED else ""
-        kind, notes = compared.kind, list(judge.of_calls(change, compared.target, changed))
-        if changed and judge.accepts_calls(change, compared.target):
-            kind = KINDS[-1]
-        if notes and kind == KINDS[1]:
-            kind = ""
-        before = recorded.entries(Library(compared.library.name, compared.recorded or ""))
-        if compared.drifted and not judge.concerns(change, compared.target, before.get(str(compared.target))):
-            kind = ""
-        copied = judge.of_copy(change, compared.target, compared.library, patch, drifted=compared.drifted)
-        if copied is not None:
-            notes.append(copied)
-            kind = "" if kind == KINDS[-1] else kind
-        notes += judge.of_names(change, compared.target)
-        return compared._replace(kind=kind, notes=tuple(notes))
+        return Judge(self._originals(), self._environment, recorded)
 
     def _originals(self) -> Originals:
         if self._known is None:
@@ -250,6 +231,27 @@ class Drift:
 
             self._known = Originals(self._original_of)
         return self._known
+
+
+def _judged(change: Any, compared: Comparison, recorded: Recorded, patch: str, judge: Judge) -> Comparison:
+    """Return a comparison with the notes on its replacement."""
+    if compared.status == GONE:
+        return compared
+    changed = str(compared) if compared.status == SIGNATURE_CHANGED else ""
+    kind, notes = compared.kind, list(judge.of_calls(change, compared.target, changed))
+    if changed and judge.accepts_calls(change, compared.target):
+        kind = KINDS[-1]
+    if notes and kind == KINDS[1]:
+        kind = ""
+    before = recorded.entries(Library(compared.library.name, compared.recorded or ""))
+    if compared.drifted and not judge.concerns(change, compared.target, before.get(str(compared.target))):
+        kind = ""
+    copied = judge.of_copy(change, compared.target, compared.library, patch, drifted=compared.drifted)
+    if copied is not None:
+        notes.append(copied)
+        kind = "" if kind == KINDS[-1] else kind
+    notes += judge.of_names(change, compared.target)
+    return compared._replace(kind=kind, notes=tuple(notes))
 
 
 def remarks_on(entry: PlannedPatch, environment: Environment, *, thorough: bool) -> list[Remark]:
@@ -293,12 +295,11 @@ def remarks_of(
     found += (
         Remark(n.text, logging.INFO, finding=bool(n.kind), advice=n.advice, topic=n.kind or "drift") for n in every
     )
-    superseded = [
+    found += (
         Remark(line, topic="drift")
         for line, comparison in zip(lines, changed)
         if not comparison.kind and not any(note.replaces_change for note in comparison.notes)
-    ]
-    found += superseded
+    )
     found += (Remark(line, level, topic="drift") for line in lines[len(changed) :])
     if thorough and comparisons:
         found.append(Remark("", topic="drift", data=tuple(comparison.to_dict() for comparison in comparisons)))
