@@ -14,6 +14,7 @@ from typing import Optional
 from fake_cann.build import EMPTY, build, is_built, is_fake, libraries, release_of_torch
 from fake_cann.errors import FakeCannError, RealCannError
 from fake_cann.wheel import library, package_of, torch_npu_version
+from fake_cann_startup import AUTOLOAD, HOMES, NO_CANN
 from patchcore import install_command
 
 __all__ = ["finds_libraries", "install", "is_installed", "prepare", "refuse_missing", "refuse_real_cann"]
@@ -23,14 +24,10 @@ _installed = False
 #: The libraries, each behind those that it needs.
 _IN_ORDER = ("libascendcl", "libhccl", *EMPTY, "libopapi")
 
-#: torch's variable that switches its import of torch_npu off, and the value that fake_cann_startup sets without a CANN.
-_AUTOLOAD, _NO_CANN = "TORCH_DEVICE_BACKEND_AUTOLOAD", "no-CANN"
 _SEARCHED = "LD_LIBRARY_PATH"
 #: Where devices draw random numbers from: generators of their own, or that of the CPU. With the second, a program draws
 #: the numbers that it draws on the CPU, so that two runs can be compared.
 _RANDOM, _SOURCES = "FAKE_CANN_RANDOM", ("device", "cpu")
-#: Where CANN's set_env.sh says that it is.
-_HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH")
 _DRIVER = Path("/usr/local/Ascend/driver")
 _DEVICES = Path("/dev/davinci_manager")
 
@@ -44,7 +41,7 @@ def refuse_real_cann(environ: Mapping[str, str] = os.environ) -> None:
     Raises:
         RealCannError: it is there.
     """
-    found = [f"{name}={environ[name]}" for name in _HOMES if environ.get(name)]
+    found = [f"{name}={environ[name]}" for name in HOMES if environ.get(name)]
     found += [str(path) for path in (_DRIVER, _DEVICES) if path.exists()]
     for folder in environ.get(_SEARCHED, "").split(os.pathsep):
         if folder and Path(folder, "libascendcl.so").exists() and not is_fake(Path(folder)):
@@ -112,8 +109,8 @@ def prepare(environ: MutableMapping[str, str]) -> Path:
     if not finds_libraries(environ):
         environ[_SEARCHED] = os.pathsep.join(filter(None, (str(folder), environ.get(_SEARCHED, ""))))
     environ.setdefault("TASK_QUEUE_ENABLE", "0")
-    if environ.get(_AUTOLOAD) == _NO_CANN:
-        del environ[_AUTOLOAD]
+    if environ.get(AUTOLOAD) == NO_CANN:
+        del environ[AUTOLOAD]
     return folder
 
 

@@ -11,14 +11,15 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["AUTOLOAD", "NO_CANN", "start"]
+__all__ = ["AUTOLOAD", "HOMES", "NO_CANN", "start"]
 
 #: torch's variable: it loads torch_npu where the variable is 1 or not set.
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 #: The value that :func:`start` sets; who brings a CANN for the process, or emulates torch_npu, removes it.
 NO_CANN = "no-CANN"
 
-_HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH")
+#: Where CANN's set_env.sh says that it is.
+HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH")
 _DRIVERS = ("/usr/local/Ascend", "/dev/davinci_manager")
 
 
@@ -35,7 +36,7 @@ def start() -> None:
 def _has_cann() -> bool:
     folders = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
     return (
-        any(os.environ.get(name) for name in _HOMES)
+        any(os.environ.get(name) for name in HOMES)
         or any(map(os.path.exists, _DRIVERS))
         or any(folder and os.path.exists(os.path.join(folder, "libascendcl.so")) for folder in folders)
     )

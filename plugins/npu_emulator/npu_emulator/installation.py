@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from npu_emulator import cuda_build
-from npu_emulator.adapter import CANN, Choice, cann_is_here, choose, torch_npu_is_installed, translate
+from npu_emulator.adapter import CANN, IMITATION, Choice, cann_is_here, choose, torch_npu_is_installed, translate
 from npu_emulator.errors import EmulationError
 from npu_emulator.gpus import hide_gpus
 from npu_emulator.mmcv_operators.hook import OperatorsHook
@@ -181,7 +181,7 @@ def _chosen(adapter: Optional[str], core: Optional[str]) -> Choice:
     if _on_cann:
         return Choice(CANN)
     if TORCH_NPU.name in _finders:
-        return Choice("imitation")
+        return Choice(IMITATION)
     return choose(adapter, core)
 
 
