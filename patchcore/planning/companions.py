@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from typing import Optional, Protocol
 
@@ -31,11 +32,12 @@ def unmet_needs(patches: Iterable[Patch], verdicts: Mapping[str, Verdict]) -> di
         for name in patch.names:
             known.setdefault(name, []).append(patch.name)
     unmet: dict[str, Verdict] = {}
+    judged = ChainMap(unmet, dict(verdicts))
     found = True
     while found:
         found = False
         for patch in waiting:
-            reason = None if patch.name in unmet else _why_unmet(patch, known, {**verdicts, **unmet})
+            reason = None if patch.name in unmet else _why_unmet(patch, known, judged)
             if reason is not None:
                 unmet[patch.name] = Verdict(SKIPPED, reason)
                 found = True
