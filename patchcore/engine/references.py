@@ -114,7 +114,7 @@ def find_references(
     for name in _likeliest_first(modules, homes):
         module = modules[name]
         space = module.__dict__ if type(module) is ModuleType else namespace_of(module)
-        # of a copy, made by one call in C: another thread could change the dictionary between two calls
+        # The values are copied by one call in C: between two calls another thread could change the dictionary.
         holds = space is not None and (name in homes or not keys.isdisjoint(map(id, list(space.values()))))
         if space is None or not holds or name.partition(".")[0] in OWN:  # patchcore goes on with the original
             continue
@@ -188,7 +188,7 @@ class _Search:
     def in_class(self, klass: type, module: str) -> None:
         """Look at the attributes of a class of a module, and of the classes in it."""
         wanted, plain = self._wanted, self._plain_in_class
-        values = list(class_namespace(klass).values())  # see the search in globals: a copy of one moment
+        values = list(class_namespace(klass).values())
         if plain.issuperset(map(id, map(type, values))) and wanted.keys().isdisjoint(map(id, values)):
             return
         qualname = qualified_name(klass)[1]

@@ -134,13 +134,13 @@ class _Listener:
     def _listen(self) -> None:
         from patchcore_torch.ranks.agreement import PATIENCE
 
-        silent = self._comparison.silent
+        knows_the_silent = True
         try:
             self._comparison.run(PATIENCE, lambda: not self._stopped.is_set())
         except Exception as error:  # the program has ended, and its store with it
             logger.info("the ranks could not be compared: %s", describe_error(error))
-            if self._rank:  # rank 0, which has ended with the store, may well have sent its patches
-                silent = list
-        new = [*self._comparison.differences(), *silent()]
+            # rank 0, which has ended with the store, may have sent its patches
+            knows_the_silent = self._rank == 0
+        new = [*self._comparison.differences(), *(self._comparison.silent() if knows_the_silent else ())]
         _conclude(self._comparison, self._report, [*self._lines, *new], self._begun)
         _log(new, self._rank, self._policy)
