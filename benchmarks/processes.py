@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.measure import Timing, wall
 
-__all__ = ["environment", "process", "reported", "run", "thread_count"]
+__all__ = ["Reading", "environment", "process", "read", "reported", "run", "thread_count"]
 
 #: The patchcore that is measured is the one next to these benchmarks.
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -70,3 +72,42 @@ def process(arguments: Sequence[str], env: Mapping[str, str]) -> Timing:
 def reported(code: str, env: Mapping[str, str]) -> Timing:
     """Return a timing that a fresh interpreter takes itself: ``code`` prints the seconds last."""
     return lambda: float(run(["-c", code], env).split()[-1])
+
+
+class Reading(NamedTuple):
+    """What one command has cost.
+
+    Args:
+        seconds: wall time from its start to its end.
+        memory: the most it has used, bytes.
+        output: bytes that it printed or wrote.
+    """
+
+    seconds: float
+    memory: int
+    output: int
+
+
+def read(arguments: list[str], env: Mapping[str, str]) -> Reading:
+    """Run this interpreter and return what that has cost; the command may end with 0 or 1.
+
+    Args:
+        arguments: of the interpreter.
+        env: its environment variables.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    with tempfile.TemporaryFile() as out:
+        begun = time.perf_counter()
+        process = subprocess.Popen(
+            [sys.executable, *arguments], env=dict(env), cwd=tempfile.gettempdir(), stdout=out, stderr=subprocess.STDOUT
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - begun
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode not in (0, 1):
+            out.seek(0)
+            raise RuntimeError(f"{arguments} exited with {process.returncode}:\n{out.read().decode()}")
+        unit = 1 if sys.platform == "darwin" else 1024
+        return Reading(seconds, usage.ru_maxrss * unit, out.tell())

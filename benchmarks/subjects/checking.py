@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.measure import Samples
-from benchmarks.processes import environment, run
+from benchmarks.processes import environment, read, run
 from benchmarks.rows import Budget, Row, TimeLimit, compare
-from benchmarks.subjects.report_of_many import read
 
 SUBJECT = "check"
 TARGETS = 150

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 from benchmarks.generated import function_name, module_names, write_package
 from benchmarks.measure import Samples
-from benchmarks.processes import environment, run
+from benchmarks.processes import environment, read, run
 from benchmarks.rows import Budget, Row, TimeLimit, compare, skipped
 
-__all__ = ["Reading", "read", "rows", "write_reports"]
+__all__ = ["rows", "write_reports"]
 
 SUBJECT = "report"
 LIBRARY = "benchmarked_library"
@@ -73,20 +70,6 @@ for path in sorted(pathlib.Path(sys.argv[1]).iterdir()):
 """
 
 
-class Reading(NamedTuple):
-    """What one command has cost.
-
-    Args:
-        seconds: wall time from its start to its end.
-        memory: the most it has used, bytes.
-        output: bytes that it printed or wrote.
-    """
-
-    seconds: float
-    memory: int
-    output: int
-
-
 def rows(budget: Budget) -> list[Row]:
     """Time the command on the reports of ranks of which 1,000 were killed."""
     if not hasattr(os, "wait4"):
@@ -113,31 +96,6 @@ def rows(budget: Budget) -> list[Row]:
             ours = Samples(tuple(reading.seconds for reading in readings))
             found.append(compare(SUBJECT, what, ALTERNATIVE, ours, theirs, budget=budget, limit=LIMITS[view]))
     return found
-
-
-def read(arguments: list[str], env: Mapping[str, str]) -> Reading:
-    """Run this interpreter and return what that has cost; the command may end with 0 or 1.
-
-    Args:
-        arguments: of the interpreter.
-        env: its environment variables.
-
-    Raises:
-        RuntimeError: it failed.
-    """
-    with tempfile.TemporaryFile() as out:
-        begun = time.perf_counter()
-        process = subprocess.Popen(
-            [sys.executable, *arguments], env=dict(env), cwd=tempfile.gettempdir(), stdout=out, stderr=subprocess.STDOUT
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - begun
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode not in (0, 1):
-            out.seek(0)
-            raise RuntimeError(f"{arguments} exited with {process.returncode}:\n{out.read().decode()}")
-        unit = 1 if sys.platform == "darwin" else 1024
-        return Reading(seconds, usage.ru_maxrss * unit, out.tell())
 
 
 def write_reports(folder: Path, first: str, *, processes: int, killed: int = 0) -> int:

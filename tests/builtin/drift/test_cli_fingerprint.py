@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import sys
 import textwrap
 from collections.abc import Callable
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distributions import write_distribution
 
 from patchcore.builtin.drift.recorded import Fingerprint, Recorded
 from patchcore.cli import main
@@ -75,15 +73,8 @@ class Site:
 
 
 @pytest.fixture
-def site(make_package: Any, monkeypatch: pytest.MonkeyPatch) -> Site:
-    folder = make_package({**SHOP, **PLUGIN})
-    write_distribution(folder, "shop", "1.0")
-    write_distribution(folder, "shop-npu", "0.1", plugins={"shop": "shop_npu.plugin"})
-    for name in [name for name in os.environ if name.startswith("PATCHCORE_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PATCHCORE_PLUGINS", "shop")
-    monkeypatch.chdir(folder)
-    return Site(folder, make_package)
+def site(make_shop: Any, make_package: Any) -> Site:
+    return Site(make_shop({**SHOP, **PLUGIN}), make_package)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import sys
 import textwrap
 from collections.abc import Callable
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distributions import write_distribution
 
 from patchcore.cli import main
 
@@ -98,15 +96,9 @@ class Site:
 
 
 @pytest.fixture
-def site(make_package: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Site:
+def site(make_shop: Any, make_package: Any, capsys: pytest.CaptureFixture[str]) -> Site:
     package = {"shop": "", "shop.prices": LIBRARY, "shop.helpers": HELPERS, "shop_npu": "", "shop_npu.plugin": ""}
-    folder = make_package(package)
-    write_distribution(folder, "shop", "1.0")
-    write_distribution(folder, "shop-npu", "0.1", plugins={"shop": "shop_npu.plugin"})
-    for name in [name for name in os.environ if name.startswith("PATCHCORE_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PATCHCORE_PLUGINS", "shop")
-    monkeypatch.chdir(folder)
+    folder = make_shop(package)
 
     def run(*arguments: str) -> tuple[int, str, str]:
         for name in [name for name in sys.modules if name.partition(".")[0] in ("shop", "shop_npu")]:
