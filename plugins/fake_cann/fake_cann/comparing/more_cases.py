@@ -410,6 +410,20 @@ def grouped_rows(given: list[torch.Tensor]) -> list[torch.Tensor]:
     return [first]
 
 
+def grouped_inner(given: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the product of each group of columns with its group of rows: the gradient of the matrices of groups."""
+    x, y = given
+    if x.device.type == "cpu":
+        pairs = zip(x.split([2, 4, 3], 1), y.split([2, 4, 3]))
+        return [torch.stack([a.float() @ b.float() for a, b in pairs]).detach()]
+    options = {"split_item": 3, "group_type": 2, "group_list_type": 0}
+    turned = x.t().contiguous().t()  # as gradients call it
+    ends = torch.tensor([2, 6, 9]).npu()
+    first, second = (torch.ops.npu.npu_grouped_matmul([a], [y], group_list=ends, **options)[0] for a in (x, turned))
+    assert torch.equal(first, second)
+    return [first]
+
+
 CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("foreach adam", lambda p, g: adam(p, g, foreach=True), [normal(7, 5), normal(7, 5)]),
     ("fused adam", lambda p, g: adam(p, g, fused=True), [normal(7, 5), normal(7, 5)]),
@@ -544,6 +558,7 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("moe permute", permuted_tokens, [normal(6, 8), numbers(4, 6, 2), positive(6, 2)]),
     ("moe permute with one expert", permuted_tokens, [normal(6, 8), numbers(4, 6, 1), positive(6, 1)]),
     ("grouped products", grouped_products, [small((4, 8), (3, 8)), small((8, 5), (8, 2))]),
+    ("grouped products of columns", grouped_inner, [small((5, 9), (9, 8))]),
     ("grouped products of rows", grouped_rows, [small((9, 8), (3, 8, 5))]),
     ("reflection pad 2d", lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect"), [normal(2, 3, 5, 5)]),
     ("a number minus", lambda x: 1 - x, [normal(3, 4)]),

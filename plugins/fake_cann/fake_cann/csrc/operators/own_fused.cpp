@@ -1,6 +1,8 @@
 // Fused operators of torch_npu, from their public definitions.
 #include <ATen/ATen.h>
 
+#include <limits>
+
 #include "own.h"
 
 using namespace fake_cann;
@@ -177,7 +179,7 @@ void moe_unpermute_backward(const Call& c) {
 void grouped_matmul(const Call& c) {
   // x, weight, bias, scale, offset, antiquant scale, antiquant offset, per token scale, group list, activations (3),
   // split item, group type, group list type, activation, [tuning] -> out, activations (2)
-  constexpr int64_t kOne = -1, kRows = 0;
+  constexpr int64_t kOne = -1, kRows = 0, kInner = 2;
   for (int place : {3, 4, 5, 6, 7, 9, 10, 11})
     for (auto& item : c.tensors(place)) TORCH_CHECK(!item.defined() || !item.numel(), "NotEmulated: quantised groups");
   auto x = c.tensors(0), weight = c.tensors(1), bias = c.tensors(2), out = c.tensors(int(c.arguments.size()) - 3);
@@ -191,16 +193,19 @@ void grouped_matmul(const Call& c) {
     }
     return;
   }
-  TORCH_CHECK(type == kRows && x.size() == 1 && out.size() == 1, "NotEmulated: group_type ", type, " of ", x.size(),
-              " tensors");
+  TORCH_CHECK((type == kRows || (type == kInner && weight.size() == 1)) && x.size() == 1 && out.size() == 1,
+              "NotEmulated: group_type ", type, " of ", x.size(), " tensors");
   TORCH_CHECK(c.integer(14) == 0 || c.integer(14) == 1, "NotEmulated: group_list_type ", c.integer(14));
   auto groups = c.tensor(8).to(at::kLong);
   if (c.integer(14) == 1) groups = groups.cumsum(0);  // lengths, else their sums
   int64_t start = 0;
-  out[0].zero_();
+  if (type == kRows) out[0].zero_();
+  else out[0].fill_(std::numeric_limits<float>::quiet_NaN());  // the public pages do not say that it is written
   for (int64_t i = 0; i < groups.numel(); ++i) {
     int64_t end = groups[i].item<int64_t>();
-    if (end > start) {
+    if (end > start && type == kInner) {  // without a bias
+      out[0][i].copy_(product(x[0].slice(1, start, end), weight[0].slice(0, start, end)));
+    } else if (end > start) {
       auto w = weight.size() == 1 ? weight[0][i] : weight[size_t(i)];
       auto y = product(x[0].slice(0, start, end), w);
       if (!bias.empty() && bias[0].defined() && bias[0].numel())
