@@ -334,6 +334,7 @@ print(sorted(new - set(sys.stdlib_module_names) - {"patchcore", "pluggy", "packa
             "ray_patches",
             "torch_markers",
             "torch_npu_patches",
+            "transformers_npu",
         ]
 
 

@@ -127,7 +127,13 @@ class Installation:
 
 
 #: Distributions with patches, the last of them somebody else's; and those without.
-PLUGINS = ("mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches", "acme-npu-patches")
+PLUGINS = (
+    "mmcv-npu-patches",
+    "mmdet3d-npu-patches",
+    "torch-npu-patches",
+    "transformers-npu-patches",
+    "acme-npu-patches",
+)
 TOOLS = (
     "fake-cann",
     "mindspeed-compat",
@@ -179,6 +185,7 @@ class TestWheels:
             ("mmdet3d-npu-patches", ROOT / "plugins" / "mmdet3d_npu", ["mmdet3d_npu"]),
             ("patchcore-torch", ROOT / "plugins" / "patchcore_torch", ["patchcore_torch"]),
             ("torch-npu-patches", ROOT / "plugins" / "torch_npu_patches", ["torch_npu_patches"]),
+            ("transformers-npu-patches", ROOT / "plugins" / "transformers_npu", ["transformers_npu"]),
             ("mx-driving-compat", ROOT / "plugins" / "mx_driving_compat", ["mx_driving_compat"]),
             ("mindspeed-compat", ROOT / "plugins" / "mindspeed_compat", ["mindspeed_compat"]),
             ("npu-emulator", ROOT / "plugins" / "npu_emulator", ["npu_emulator"]),
@@ -269,6 +276,7 @@ class TestWheels:
             ),
             ("mindspeed-compat", "mindspeed = mindspeed_compat.plugin", [], set()),
             ("ray-patches", "ray = ray_patches.plugin", [], {"ray"}),
+            ("transformers-npu-patches", "transformers = transformers_npu.plugin", [TORCH], {"transformers"}),
             (
                 "torch-npu-patches",
                 "torch_npu = torch_npu_patches.plugin",
@@ -304,6 +312,7 @@ class TestInstalled:
             ("ray", "ray-patches", patchcore.__version__, "ray_patches.plugin"),
             ("torch_markers", "torch-markers", patchcore.__version__, "torch_markers.plugin"),
             ("torch_npu", "torch-npu-patches", patchcore.__version__, "torch_npu_patches.plugin"),
+            ("transformers", "transformers-npu-patches", patchcore.__version__, "transformers_npu.plugin"),
         ]
         assert all(Path(plugin["file"]).is_relative_to(installed.folder) for plugin in content["plugins"])
         assert content["problems"] == []

@@ -1,0 +1,1 @@
+"""Patches for transformers on Ascend NPUs. Importing this package imports neither transformers nor torch."""
