@@ -6,6 +6,7 @@ It imports transformers and torch only in a process that has imported them.
 from __future__ import annotations
 
 import patchcore as pc
+from transformers_npu.doors.patches import DOORS
 from transformers_npu.kernels import norms
 
 __all__ = ["register_patches"]
@@ -26,4 +27,4 @@ LLAMA_RMS_NORM = pc.Patch(
 @pc.hookimpl
 def register_patches() -> tuple[pc.Patch, ...]:
     """Return the patches, in the order in which they apply."""
-    return (LLAMA_RMS_NORM,)
+    return (*DOORS, LLAMA_RMS_NORM)
