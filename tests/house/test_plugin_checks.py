@@ -8,7 +8,7 @@ import pytest
 
 from patchcore import Patch
 
-PLUGINS = ("mmcv_npu.plugin", "torch_npu_patches.plugin", "mmdet3d_npu.plugin")
+PLUGINS = ("diffusers_npu.plugin", "mmcv_npu.plugin", "torch_npu_patches.plugin", "mmdet3d_npu.plugin")
 
 #: The patches after which every number is computed by the same operators as before, each with what it changes instead.
 NOT_NUMERIC = {

@@ -321,6 +321,7 @@ print(sorted(new - set(sys.stdlib_module_names) - {"patchcore", "pluggy", "packa
 """)
         assert out.splitlines()[0] == "[]"
         assert eval(out.splitlines()[1]) == [
+            "diffusers_npu",
             "fake_cann",
             "mindspeed_compat",
             "mmcv_npu",

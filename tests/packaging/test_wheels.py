@@ -128,6 +128,7 @@ class Installation:
 
 #: Distributions with patches, the last of them somebody else's; and those without.
 PLUGINS = (
+    "diffusers-npu-patches",
     "mmcv-npu-patches",
     "mmdet3d-npu-patches",
     "torch-npu-patches",
@@ -183,6 +184,7 @@ class TestWheels:
             ("patchcore", ROOT, ["patchcore", "patchcore_startup"]),
             ("mmcv-npu-patches", ROOT / "plugins" / "mmcv_npu", ["mmcv_npu"]),
             ("mmdet3d-npu-patches", ROOT / "plugins" / "mmdet3d_npu", ["mmdet3d_npu"]),
+            ("diffusers-npu-patches", ROOT / "plugins" / "diffusers_npu", ["diffusers_npu"]),
             ("patchcore-torch", ROOT / "plugins" / "patchcore_torch", ["patchcore_torch"]),
             ("torch-npu-patches", ROOT / "plugins" / "torch_npu_patches", ["torch_npu_patches"]),
             ("transformers-npu-patches", ROOT / "plugins" / "transformers_npu", ["transformers_npu"]),
@@ -275,6 +277,7 @@ class TestWheels:
                 set(),
             ),
             ("mindspeed-compat", "mindspeed = mindspeed_compat.plugin", [], set()),
+            ("diffusers-npu-patches", "diffusers = diffusers_npu.plugin", [], {"diffusers"}),
             ("ray-patches", "ray = ray_patches.plugin", [], {"ray"}),
             ("transformers-npu-patches", "transformers = transformers_npu.plugin", [TORCH], {"transformers"}),
             (
@@ -301,6 +304,7 @@ class TestInstalled:
         content = installed.list()
         assert [(p["name"], p["distribution"], p["version"], p["origin"]) for p in content["plugins"]] == [
             ("acme", "acme-npu-patches", "3.1.4", "acme_npu:plugin"),
+            ("diffusers", "diffusers-npu-patches", patchcore.__version__, "diffusers_npu.plugin"),
             ("fake_cann", "fake-cann", patchcore.__version__, "fake_cann.plugin"),
             ("mindspeed", "mindspeed-compat", patchcore.__version__, "mindspeed_compat.plugin"),
             ("mmcv", "mmcv-npu-patches", patchcore.__version__, "mmcv_npu.plugin"),
