@@ -56,6 +56,9 @@ LIBRARIES = {
     "mmengine": ("mmengine",),
     "mmdet": ("mmdet",),
     "mmdet3d": ("mmdet3d",),
+    "diffusers": ("diffusers",),
+    "ray": ("ray",),
+    "transformers": ("transformers",),
 }
 
 #: What our plugins patch and no package index has: apex is built from its repository, with those modules in C that are

@@ -23,6 +23,7 @@ from patchcore.planning.provenance import Provenance
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 #: Recorded are the releases on the index; these are the first and the last ones that patches name.
 ENDS = {
+    "diffusers": ("0.35.0", "0.42.1"),
     "mmcv": ("1.3.0", "2.2.0"),
     "mmengine": ("0.1.0", "0.10.7"),
     "mmdet": ("2.3.0", "3.3.0"),
