@@ -127,6 +127,10 @@ CLUSTERS = REQUIREMENTS / "clusters.txt"
 DEEPSPEED = REQUIREMENTS / "clusters-deepspeed.txt"
 MPICH = REQUIREMENTS / "clusters-mpich.txt"
 TORCH_NPU_TESTS = REQUIREMENTS / "torch-npu-tests.txt"
+# By session: the two lines of transformers that the plugin is for.
+TRANSFORMERS = {name: REQUIREMENTS / f"{name}.txt" for name in ("transformers", "transformers-4")}
+# Of tests/with_transformers, what runs with the suite; the architectures and the programs take minutes each.
+TRANSFORMERS_IN_PART = ("test_doors_attention.py", "test_doors_experts.py")
 
 
 class OpenMMLab(NamedTuple):
@@ -851,6 +855,50 @@ def cann_plugins(session: nox.Session) -> None:
         # What was chosen may be in one of the folders only.
         success = [0, each_module.NO_TESTS] if session.posargs else [0]
         session.run(*run, folder, *session.posargs, env=env, success_codes=success)
+    beside = transformers_beside(session, environment)
+    if beside is not None and not session.posargs:
+        chosen = [str(Path("tests", "with_transformers", name)) for name in TRANSFORMERS_IN_PART]
+        session.run(*run, *chosen, env={**WITH_BYTECODE, **environment.of_tests(PYTHONPATH=str(beside))})
+
+
+def transformers_beside(session: nox.Session, environment: Environment) -> Path | None:
+    """Return a folder with transformers 5 for ``PYTHONPATH``, made once; None if nox was started to install nothing.
+
+    In the environment itself mmengine and mmdet would import it.
+    """
+    folder = environment.location / "transformers" / "site-packages"
+    requirements = TRANSFORMERS["transformers"]
+    stamp = Stamp(environment.location, "transformers-beside", [CONSTRAINTS, requirements])
+    if not stamp.matches():
+        shutil.rmtree(folder, ignore_errors=True)
+        (transformers,) = (pin for pin in pins(requirements) if pin.startswith("transformers=="))
+        if not pip_install(session, CONSTRAINT, f"--target={folder}", transformers):
+            return None
+        stamp.write()
+    return folder
+
+
+@nox.session(name="transformers", python="3.11")
+def transformers(session: nox.Session) -> None:
+    """Run the tests of transformers-npu-patches with transformers 5: kernels, architectures and programs."""
+    run_transformers(session)
+
+
+@nox.session(name="transformers-4", python="3.11")
+def transformers_4(session: nox.Session) -> None:
+    """Run the tests of transformers-npu-patches with transformers 4."""
+    run_transformers(session)
+
+
+def run_transformers(session: nox.Session) -> None:
+    """Run tests/with_transformers, or what follows ``--``, on the real torch_npu with the fake CANN."""
+    # Where torch_npu is installed already, what imports torch to install something has no CANN.
+    session.env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    install_requirements(session, TORCH, BUILD, TEST, TEST_TORCH, CANN, TRANSFORMERS[session.name.partition("-3.")[0]])
+    install_distributions(session, ROOT, *plugins())
+    del session.env["TORCH_DEVICE_BACKEND_AUTOLOAD"]
+    run = ("python", "-m", "fake_cann", "run", "-m", "pytest", "-q", "--numprocesses=auto")
+    session.run(*run, *(session.posargs or ["tests/with_transformers"]), env={**WITH_BYTECODE, **ONE_THREAD})
 
 
 @with_libraries(name="cann-beside")

@@ -1,6 +1,6 @@
 """Tests of transformers-npu-patches with the real transformers, on the real torch_npu with the fake CANN.
 
-``python -m fake_cann run -m pytest tests/transformers`` in an environment with transformers 4 or 5;
+``python -m fake_cann run -m pytest tests/with_transformers`` in an environment with transformers 4 or 5;
 ``nox -s transformers transformers-4`` makes both. Elsewhere the folder is left out.
 """
 
