@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ensurepip
 import json
 import os
 import re
@@ -297,6 +298,28 @@ class TestWheels:
         required = [line for line in headers.get_all("Requires-Dist", []) if "extra ==" not in line]
         assert sorted(required) == sorted([f"patchcore{BOUND}", *needs])
         assert set(headers.get_all("Provides-Extra", [])) == extras
+
+    def test_the_adapter_comes_by_either_spelling_of_its_extra(self, wheels: Path) -> None:
+        headers = Parser().parsestr(text_of(wheel_of(wheels, "fake-cann"), "/METADATA"))
+        required = [Requirement(line) for line in headers.get_all("Requires-Dist", [])]
+        for extra in headers.get_all("Provides-Extra", []):  # pip before 23.3 compares the texts
+            found = {each.name for each in required if each.marker and each.marker.evaluate({"extra": extra})}
+            assert found == {"torch", "torch-npu", "numpy", "pyyaml"}
+        assert set(headers.get_all("Provides-Extra", [])) == {"torch_npu", "torch-npu"}
+
+    @pytest.mark.parametrize("extra", ["torch_npu", "torch-npu"])
+    def test_the_pip_of_this_python_knows_the_extra_of_the_adapter(
+        self, wheels: Path, tmp_path: Path, extra: str
+    ) -> None:
+        bundled = next(Path(ensurepip.__file__).parent.glob("_bundled/pip-*.whl"), None)
+        if bundled is None:
+            pytest.skip("this Python has no pip of its own")
+        command = [sys.executable, str(bundled / "pip"), "install", "--dry-run", "--no-index", f"--find-links={wheels}"]
+        command += ["--ignore-installed", f"--target={tmp_path}", f"fake-cann[{extra}]"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        # Without an index the first requirement is not found. One of the extra is looked for before those of patchcore.
+        assert "does not provide the extra" not in done.stderr
+        assert f'extra == "{extra}"' in done.stderr
 
 
 class TestInstalled:
