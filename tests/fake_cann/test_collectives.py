@@ -119,7 +119,23 @@ PROGRAM = """
         dist.all_reduce(torch.ones(2).npu())
         torch.npu.synchronize()
 
-    if __name__ == "__main__":
+    def absence(rank, size):
+        dist.barrier()
+        if rank == 1:
+            os._exit(3)
+        dist.isend(torch.ones(2).npu(), 1)  # torch_npu makes a group for the two, which rank 1 never joins
+        torch.npu.synchronize()
+
+    if __name__ == "__main__" and sys.argv[1] in ("death", "absence"):  # spawn would end the other rank itself
+        ranks = [mp.get_context("spawn").Process(target=work, args=(rank, 2, sys.argv[1])) for rank in range(2)]
+        for rank in ranks:
+            rank.start()
+        for rank in ranks:
+            rank.join(60)
+        print([rank.exitcode for rank in ranks])
+        for rank in ranks:
+            rank.kill()
+    elif __name__ == "__main__":
         mp.spawn(work, (2, sys.argv[1]), nprocs=2)
         print("ok")
     """
@@ -169,5 +185,12 @@ def test_groups(on_cann: Any) -> None:
 
 
 def test_a_rank_that_dies_ends_the_others(on_cann: Any) -> None:
-    done = on_cann(PROGRAM, "death", "29613", code=1, timeout=120)
-    assert "ok" not in done.stdout
+    done = on_cann(PROGRAM, "death", "29613", timeout=120)
+    assert done.stdout.endswith("[1, 3]\n")
+    assert "the process of rank 1 has ended" in done.stderr
+
+
+def test_a_rank_that_is_missing_in_a_new_group_ends_the_others(on_cann: Any) -> None:
+    done = on_cann(PROGRAM, "absence", "29618", timeout=120, HCCL_CONNECT_TIMEOUT="3")
+    assert done.stdout.endswith("[1, 3]\n")
+    assert "a rank did not come in time (HCCL_CONNECT_TIMEOUT)" in done.stderr

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional
 import torch
 
 from fake_cann import private_torch
-from fake_cann.comparing import layer_cases, more_cases, old_cases
+from fake_cann.comparing import attention_cases, layer_cases, more_cases, old_cases
 
 __all__ = ["Case", "cases", "mapped", "tensors"]
 
@@ -140,7 +140,12 @@ def _of_entry(entry: Any, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def _more(only: Optional[str]) -> Iterator[Case]:
-    for name, function, given in (*more_cases.CASES, *layer_cases.CASES, *old_cases.CASES):
+    for name, function, given in (
+        *more_cases.CASES,
+        *layer_cases.CASES,
+        *attention_cases.CASES,
+        *old_cases.CASES,
+    ):
         for dtype in (torch.float32, torch.float16, torch.bfloat16):
             torch.manual_seed(0)
             made = [value(dtype) if callable(value) else value for value in given]

@@ -21,8 +21,17 @@ struct Pipe {
   char bytes[kPipe];
 };
 
-// How long a rank waits for another.
-std::chrono::seconds most_waiting();
+// How long a rank waits for another: as a variable of CANN has it in seconds.
+struct Patience {
+  const char* variable;
+  long seconds;
+};
+constexpr Patience kInGroup{"HCCL_EXEC_TIMEOUT", 600};
+// Until all are there: the process of one that has not come is unknown, so nobody sees that it has ended.
+constexpr Patience kForGroup{"HCCL_CONNECT_TIMEOUT", 120};
+// Until then a rank waits; the exception that it raises behind it.
+std::chrono::steady_clock::time_point end_of(const Patience& patience);
+[[noreturn]] void give_up(const Patience& patience);
 
 class Board {
  public:
@@ -31,7 +40,7 @@ class Board {
   ~Board();
 
   // Waits until all ranks have come here. Throws std::runtime_error where one has ended or does not come in time.
-  void meet();
+  void meet(const Patience& patience = kInGroup);
   // Throws std::runtime_error where the process of a rank has ended.
   void check_that_all_live() const;
   char* slot(int rank) const { return slots_ + size_t(rank) * kSlot; }

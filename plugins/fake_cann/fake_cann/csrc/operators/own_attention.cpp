@@ -14,6 +14,7 @@ namespace {
 struct Attention {
   at::Tensor query, key, value, position, keep_mask, mask;
   std::vector<int64_t> query_ends, key_ends;  // sums of the lengths of sequences, for the layout TND
+  std::vector<int64_t> prefix;                // how many keys every query of a sequence sees, for sparse modes 5 and 6
   double scale, keep;
   int64_t before, after, heads, sparse, position_type;
   std::string layout;
@@ -22,6 +23,12 @@ struct Attention {
 // The variants: several sequences one after the other, and a choice of how positions are added.
 struct Variant {
   bool sequences, typed;
+};
+
+// Which sequences of a call are computed together: `count` from `first` on.
+struct Part {
+  int64_t first, count;
+  bool is_first, is_last;
 };
 
 bool there(const at::Tensor& x) { return x.defined() && x.numel() > 0; }
@@ -33,8 +40,7 @@ at::Tensor wide(const at::Tensor& x) {
 // Reads what follows the tensors: prefix, lengths, first indices; scale, kept part, limits, heads, layout, precision,
 // sparse mode, type of positions.
 void read_numbers(const Call& c, Attention& a, int place, Variant variant) {
-  TORCH_CHECK(c.ints(place).empty(), "NotEmulated: prefix (sparse_mode 5 and 6)");
-  place += 1;
+  a.prefix = c.ints(place++);
   if (variant.sequences) {
     a.query_ends = c.ints(place++);
     a.key_ends = c.ints(place++);
@@ -49,7 +55,9 @@ void read_numbers(const Call& c, Attention& a, int place, Variant variant) {
   place += 1;
   a.sparse = c.integer(place++);
   a.position_type = variant.typed ? c.integer(place) : 1;
-  TORCH_CHECK(a.sparse >= 0 && a.sparse <= 4, "NotEmulated: sparse_mode ", a.sparse);
+  TORCH_CHECK(a.sparse >= 0 && a.sparse <= 8, "NotEmulated: sparse_mode ", a.sparse);
+  TORCH_CHECK(a.sparse != 5 || !variant.sequences, "sparse_mode 5 is not for the layout TND");
+  TORCH_CHECK(a.sparse < 7 || variant.sequences, "sparse_mode ", a.sparse, " is for the layout TND only");
   TORCH_CHECK(a.position_type == 0 || a.position_type == 1, "NotEmulated: pse_type ", a.position_type);
   TORCH_CHECK(!there(a.position) || !variant.sequences, "NotEmulated: pse with layout TND");
 }
@@ -77,6 +85,8 @@ at::Tensor heads_back(const at::Tensor& x, const std::string& layout) {
   return layout == "SBH" ? together.transpose(0, 1) : together;
 }
 
+Part all_of(const Attention& a) { return {0, a.query.size(a.layout == "SBH" ? 1 : 0), true, true}; }
+
 int64_t heads_of_key(const Attention& a) {
   if (a.layout == "BNSD") return a.key.size(1);
   if (a.layout == "BSND") return a.key.size(2);
@@ -86,13 +96,20 @@ int64_t heads_of_key(const Attention& a) {
 at::Tensor outside(const at::Tensor& ahead, int64_t before, int64_t after) { return ahead.gt(after) | ahead.lt(-before); }
 
 // Pairs that do not count; undefined where all do. Without a mask modes and limits are without effect.
-at::Tensor masked_pairs(const Attention& a, int64_t queries, int64_t keys) {
+at::Tensor masked_pairs(const Attention& a, int64_t queries, int64_t keys, const Part& part) {
   if (!there(a.mask)) return {};
-  auto ahead = at::arange(keys) - at::arange(queries).unsqueeze(1);
+  auto columns = at::arange(keys), ahead = columns - at::arange(queries).unsqueeze(1);
   auto ahead_of_last = ahead - (keys - queries);
-  if (a.sparse == 2) return ahead.gt(0);
-  if (a.sparse == 3) return ahead_of_last.gt(0);
-  if (a.sparse == 4) return outside(ahead_of_last, a.before, a.after);
+  if (a.sparse == 5 || a.sparse == 6) {  // below the diagonal through the last pair, or among the first keys
+    TORCH_CHECK(int64_t(a.prefix.size()) >= part.first + part.count, "prefix has fewer numbers than there are sequences");
+    auto lengths = at::tensor(at::IntArrayRef(a.prefix).slice(size_t(part.first), size_t(part.count)));
+    return ahead_of_last.gt(0) & columns.ge(lengths.reshape({-1, 1, 1, 1}));
+  }
+  // A sequence whose queries were divided among devices: the last one here of a mode 3, the first one of a mode 2.
+  bool divided = (a.sparse == 7 && part.is_last) || (a.sparse == 8 && part.is_first);
+  if (a.sparse == 4 || divided) return outside(ahead_of_last, a.before, a.after);
+  if (a.sparse == 2 || a.sparse == 8) return ahead.gt(0);
+  if (a.sparse == 3 || a.sparse == 7) return ahead_of_last.gt(0);
   auto given = a.mask.slice(-2, 0, queries).slice(-1, 0, keys).to(at::kBool);
   return a.sparse == 1 ? given : given | outside(ahead, a.before, a.after);
 }
@@ -102,7 +119,8 @@ struct Batch {
   at::Tensor query, key, value, position, keep, masked;
 };
 
-Batch batch_of(const Attention& a, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t first_bit) {
+Batch batch_of(const Attention& a, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Part& part,
+               int64_t first_bit = 0) {
   int64_t heads = q.size(1), groups = heads / k.size(1);
   TORCH_CHECK(groups * k.size(1) == heads, "the heads of the key do not divide those of the query");
   Batch b{wide(q), wide(k).repeat_interleave(groups, 1), wide(v).repeat_interleave(groups, 1), {}, {}, {}};
@@ -112,7 +130,7 @@ Batch batch_of(const Attention& a, const at::Tensor& q, const at::Tensor& k, con
   }
   if (there(a.keep_mask) && a.keep < 1)
     b.keep = unpacked(a.keep_mask, {q.size(0), heads, q.size(2), k.size(2)}, first_bit).to(b.query.scalar_type()) / a.keep;
-  b.masked = masked_pairs(a, q.size(2), k.size(2));
+  b.masked = masked_pairs(a, q.size(2), k.size(2), part);
   return b;
 }
 
@@ -168,15 +186,17 @@ Gradients attend_backward(const Attention& a, const Batch& b, const at::Tensor& 
   return g;
 }
 
-// Calls `work(query, key, value parts, their range in the tokens of the query and of the key, first bit of the mask)`.
+// Calls `work(which sequence, its range in the tokens of the query and of the key, first bit of the mask)`.
 template <class Work>
 void for_each_sequence(const Attention& a, Work work) {
   TORCH_CHECK(a.query_ends.size() == a.key_ends.size(), "as many lengths of queries as of keys were expected");
+  size_t count = a.query_ends.size();
+  while (count > 1 && a.query_ends[count - 1] == 0 && a.key_ends[count - 1] == 0) --count;  // zeros behind the last one
   int64_t query_start = 0, key_start = 0, bit = 0;
-  for (size_t i = 0; i < a.query_ends.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     int64_t queries = a.query_ends[i] - query_start, keys = a.key_ends[i] - key_start;
-    if (queries < 0 || keys < 0) break;  // zeros behind the last sequence
-    if (queries > 0) work(query_start, queries, key_start, keys, bit);
+    TORCH_CHECK(queries >= 0 && keys >= 0, "the sums of lengths fall");
+    if (queries > 0) work(Part{int64_t(i), 1, i == 0, i + 1 == count}, query_start, queries, key_start, keys, bit);
     bit += a.query.size(1) * queries * keys;
     query_start += queries, key_start += keys;
   }
@@ -202,7 +222,7 @@ void forward(const Call& c) {
   if (!variant.sequences) {
     int64_t heads = heads_of_key(a);
     auto b = batch_of(a, heads_first(a.query, a.layout, a.heads), heads_first(a.key, a.layout, heads),
-                      heads_first(a.value, a.layout, heads), 0);
+                      heads_first(a.value, a.layout, heads), all_of(a));
     auto done = attend(a, b);
     c.put(results + 3, heads_back(done.out, a.layout));
     top.copy_(done.top.expand(top.sizes()));
@@ -211,9 +231,9 @@ void forward(const Call& c) {
   }
   out.zero_(), top.zero_(), total.zero_();
   int64_t heads = a.query.size(1);
-  for_each_sequence(a, [&](int64_t from, int64_t queries, int64_t key_from, int64_t keys, int64_t bit) {
+  for_each_sequence(a, [&](const Part& part, int64_t from, int64_t queries, int64_t key_from, int64_t keys, int64_t bit) {
     auto b = batch_of(a, one_sequence(a.query, from, queries), one_sequence(a.key, key_from, keys),
-                      one_sequence(a.value, key_from, keys), bit);
+                      one_sequence(a.value, key_from, keys), part, bit);
     auto done = attend(a, b);
     out.narrow(0, from, queries).copy_(tokens(done.out));
     auto tops = statistic(top, heads, from, queries), totals = statistic(total, heads, from, queries);
@@ -234,7 +254,7 @@ void backward(const Call& c) {
   if (!variant.sequences) {
     int64_t heads = heads_of_key(a);
     auto b = batch_of(a, heads_first(a.query, a.layout, a.heads), heads_first(a.key, a.layout, heads),
-                      heads_first(a.value, a.layout, heads), 0);
+                      heads_first(a.value, a.layout, heads), all_of(a));
     auto g = attend_backward(a, b, heads_first(gradient, a.layout, a.heads),
                              {heads_first(out, a.layout, a.heads), first(top), first(total)}, heads);
     c.put(results, heads_back(g.query, a.layout));
@@ -246,9 +266,9 @@ void backward(const Call& c) {
   auto of_query = c.tensor(results), of_key = c.tensor(results + 1), of_value = c.tensor(results + 2);
   of_query.zero_(), of_key.zero_(), of_value.zero_();
   int64_t heads = a.query.size(1);
-  for_each_sequence(a, [&](int64_t from, int64_t queries, int64_t key_from, int64_t keys, int64_t bit) {
+  for_each_sequence(a, [&](const Part& part, int64_t from, int64_t queries, int64_t key_from, int64_t keys, int64_t bit) {
     auto b = batch_of(a, one_sequence(a.query, from, queries), one_sequence(a.key, key_from, keys),
-                      one_sequence(a.value, key_from, keys), bit);
+                      one_sequence(a.value, key_from, keys), part, bit);
     auto g = attend_backward(a, b, one_sequence(gradient, from, queries),
                              {one_sequence(out, from, queries), first(statistic(top, heads, from, queries)),
                               first(statistic(total, heads, from, queries))},
@@ -278,42 +298,111 @@ at::Tensor one_of(const Call& c, int place, bool is_list) {
   return all[0];
 }
 
-// Without a gradient, with a length for the keys of each sequence.
+// The length of each of some sequences; one number is that of all.
+std::vector<int64_t> lengths_of(const Call& c, int place, int64_t batch, int64_t longest) {
+  std::vector<int64_t> all(size_t(batch), longest);
+  if (place < 0 || !is_given(c, place)) return all;
+  auto given = c.ints(place);
+  TORCH_CHECK(given.size() == 1 || given.size() >= size_t(batch), given.size(), " lengths of ", batch, " sequences");
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i] = given.size() == 1 ? given[0] : given[i];
+    TORCH_CHECK(all[i] >= 0 && all[i] <= longest, "a length of ", all[i], " where the longest is ", longest);
+  }
+  return all;
+}
+
+// A mask of the sizes (queries, keys), (batch, keys) for one query, (batch, queries, keys) or (batch, 1, queries, keys),
+// in which 1 may stand for the batch: that of one sequence.
+at::Tensor mask_of(const at::Tensor& mask, int64_t which, int64_t batch, int64_t queries) {
+  if (!there(mask)) return mask;
+  auto x = mask;
+  if (x.dim() == 2) x = queries == 1 && x.size(0) == batch ? x.unsqueeze(1) : x.unsqueeze(0);
+  if (x.dim() == 3) x = x.unsqueeze(1);
+  return x.narrow(0, x.size(0) == batch ? which : 0, 1);
+}
+
+// Sparse modes and limits are without effect where there is one query.
+void simplify_for_one_query(Attention& a) {
+  TORCH_CHECK(a.sparse == 0 || a.sparse == 1 || a.sparse == 3 || !there(a.mask), "NotEmulated: sparse_mode ", a.sparse,
+              " with one query");
+  if (a.sparse == 3) a.mask = at::Tensor();
+  a.sparse = 1;
+}
+
+// Layouts of the query and of the result: the same, or A_B.
+std::string result_layout(const std::string& layout) {
+  auto place = layout.find('_');
+  return place == std::string::npos ? layout : layout.substr(place + 1);
+}
+
+at::Tensor result_in(const at::Tensor& x, const std::string& layout) {
+  return layout == "NBSD" ? x.transpose(0, 1) : heads_back(x, layout);
+}
+
+// What follows from the maximum and the sum of a row: the logarithm of the sum of the exponentials.
+at::Tensor log_sum(const Attended& x) { return at::log(x.total) + x.top; }
+
+// Without a gradient, with a length for the queries and the keys of each sequence. What is behind the queries is zero.
 template <Places at_>
 void infer(const Call& c) {
   for (int place = at_.unknown; place < at_.heads; ++place)
     TORCH_CHECK(!is_given(c, place), "NotEmulated: argument ", place, " (quantised, in pages, or with a prefix)");
-  if constexpr (at_.sums_wanted >= 0) TORCH_CHECK(!c.boolean(at_.sums_wanted), "NotEmulated: softmax_lse_flag");
+  const bool sums_wanted = at_.sums_wanted >= 0 && c.boolean(std::max(at_.sums_wanted, 0));
+  const int sums = at_.out + 1;
   Attention a;
   a.query = c.tensor(0), a.key = one_of(c, 1, at_.lists), a.value = one_of(c, 2, at_.lists);
   TORCH_CHECK(!there(c.tensor(3)), "NotEmulated: pse_shift");
-  a.mask = c.tensor(4);
-  a.heads = c.integer(at_.heads), a.scale = c.real(at_.scale), a.layout = c.text(at_.layout), a.keep = 1;
-  a.position_type = 0;
-  a.sparse = 1;
+  const auto mask = a.mask = c.tensor(4);
+  a.heads = c.integer(at_.heads), a.scale = c.real(at_.scale), a.keep = 1, a.position_type = 0, a.sparse = 1;
+  const std::string layout = c.text(at_.layout);
+  a.layout = layout.substr(0, layout.find('_'));
   if constexpr (at_.sparse >= 0) {
     a.sparse = c.integer(at_.sparse), a.before = c.integer(at_.before), a.after = c.integer(at_.after);
   }
   TORCH_CHECK(a.sparse >= 0 && a.sparse <= 4, "NotEmulated: sparse_mode ", a.sparse);
-  const int64_t heads = heads_of_key(a);
-  auto b = batch_of(a, heads_first(a.query, a.layout, a.heads), heads_first(a.key, a.layout, heads),
-                    heads_first(a.value, a.layout, heads), 0);
-  const int64_t batch = b.query.size(0), keys = b.key.size(2);
-  if constexpr (at_.query_lengths >= 0)
-    if (is_given(c, at_.query_lengths))
-      for (auto length : c.ints(at_.query_lengths))
-        TORCH_CHECK(length == b.query.size(2), "NotEmulated: actual_seq_lengths that differ");
-  if (is_given(c, at_.key_lengths)) {
-    auto lengths = at::tensor(c.ints(at_.key_lengths));
-    auto behind = at::arange(keys).ge(lengths.expand({batch}).reshape({batch, 1, 1, 1}));
-    b.masked = b.masked.defined() ? b.masked | behind : behind;
+  if (a.layout == "TND") {  // lengths are sums; a mask is one for all sequences
+    if constexpr (at_.query_lengths >= 0) a.query_ends = c.ints(at_.query_lengths);
+    a.key_ends = c.ints(at_.key_lengths);
+    auto out = at::zeros_like(a.query.slice(-1, 0, a.value.size(-1)), at::kFloat);
+    auto logs = at::zeros({a.query.size(0), a.query.size(1), 1}, at::kFloat);
+    for_each_sequence(a, [&](const Part& part, int64_t from, int64_t queries, int64_t key_from, int64_t keys, int64_t) {
+      auto done = attend(a, batch_of(a, one_sequence(a.query, from, queries), one_sequence(a.key, key_from, keys),
+                                     one_sequence(a.value, key_from, keys), part));
+      out.narrow(0, from, queries).copy_(tokens(done.out));
+      logs.narrow(0, from, queries).copy_(tokens(log_sum(done)));
+    });
+    TORCH_CHECK(layout == "TND" || layout == "TND_NTD", "NotEmulated: layout ", layout);
+    c.put(at_.out, layout == "TND" ? out : out.transpose(0, 1));
+    if (sums_wanted) c.put(sums, logs);
+    return;
   }
-  c.put(at_.out, heads_back(attend(a, b).out, a.layout));
+  const int64_t heads = heads_of_key(a);
+  const auto query = heads_first(a.query, a.layout, a.heads), key = heads_first(a.key, a.layout, heads),
+             value = heads_first(a.value, a.layout, heads);
+  const int64_t batch = query.size(0), longest = query.size(2);
+  if (longest == 1) simplify_for_one_query(a);
+  const bool is_masked = there(a.mask);
+  const auto queries = lengths_of(c, longest == 1 ? -1 : at_.query_lengths, batch, longest);
+  const auto keys = lengths_of(c, at_.key_lengths, batch, key.size(2));
+  auto out = at::zeros({batch, a.heads, longest, value.size(3)}, at::kFloat);
+  auto logs = at::zeros({batch, a.heads, longest, 1}, at::kFloat);
+  for (int64_t i = 0; i < batch; ++i) {
+    if (is_masked) a.mask = mask_of(mask, i, batch, longest);
+    auto part_of = [i](const at::Tensor& x, int64_t length) { return x.narrow(0, i, 1).narrow(2, 0, length); };
+    const auto length = queries[size_t(i)], seen = keys[size_t(i)];
+    if (length == 0 || seen == 0) continue;
+    auto done = attend(a, batch_of(a, part_of(query, length), part_of(key, seen), part_of(value, seen), {i, 1, i == 0, false}));
+    part_of(out, length).copy_(done.out);
+    part_of(logs, length).copy_(log_sum(done));
+  }
+  c.put(at_.out, result_in(out, result_layout(layout)));
+  if (sums_wanted) c.put(sums, logs);
 }
 
 constexpr Places kPrompt{false, 5, 6, 7, 12, 13, 14, 15, 16, 18, 20, -1};
 constexpr Places kIncrement{true, -1, 5, 6, 15, 16, -1, -1, 17, -1, 21, -1};
 constexpr Places kFusedInference{true, 5, 6, 7, 27, 28, 29, 30, 31, 33, 40, 37};
+constexpr Places kFusedInference2{true, 5, 6, 7, 29, 30, 31, 32, 33, 35, 43, 39};
 
 constexpr Variant kPlain{false, false}, kTyped{false, true}, kSequences{true, false}, kTypedSequences{true, true};
 
@@ -324,6 +413,7 @@ Functions fake_cann::attention_functions() {
       {"PromptFlashAttentionV3", infer<kPrompt>},
       {"IncreFlashAttentionV4", infer<kIncrement>},
       {"FusedInferAttentionScoreV3", infer<kFusedInference>},
+      {"FusedInferAttentionScoreV4", infer<kFusedInference2>},
       {"FlashAttentionScore", forward<kPlain>},
       {"FlashAttentionScoreV2", forward<kTyped>},
       {"FlashAttentionVarLenScore", forward<kSequences>},
