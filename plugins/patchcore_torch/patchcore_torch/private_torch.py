@@ -10,6 +10,7 @@ from patchcore.plugin import private_name_getter
 
 #: Where each name is, by the name that this module has for it.
 NAMES = {
+    "TorchDispatchMode": "torch.utils._python_dispatch:TorchDispatchMode",
     "TensorBase": "torch._C:TensorBase",
     "VariableFunctions": "torch._C:_VariableFunctions",
     "builtin_table": "torch.jit._builtins:_get_builtin_table",

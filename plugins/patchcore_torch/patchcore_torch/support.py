@@ -1,7 +1,7 @@
 """The entry point in the group ``patchcore_support``: loaded with every Patcher, so it imports nothing heavy.
 
-It has the settings ``profiling``, ``brake`` and ``step``, and contributes patches if a user sets ``profiling`` or
-``brake``. Other plugins name training loops with the hook ``training_loops``.
+It has the settings ``profiling``, ``brake``, ``record`` and ``step``, and contributes patches if a user sets one of the
+first three. Other plugins name training loops with the hook ``training_loops``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ __all__ = [
     "child_probes",
     "process_patched",
     "rank_launchers",
+    "register_commands",
     "register_handovers",
     "register_hookspecs",
     "register_marks",
@@ -33,8 +34,9 @@ __all__ = [
     "verify_framework",
 ]
 
-#: The patches that record steps and brake.
-_COUNTING = ("patchcore.profiling", "patchcore.brake")
+#: The patches that profile, record and brake: the source of their first change counts steps.
+_COUNTING = ("patchcore.profiling", "patchcore.brake", "patchcore.record")
+_SETTINGS = ("profiling", "brake", "record")
 
 
 # --- training steps ---------------------------------------------------------------------------------------------------
@@ -50,39 +52,59 @@ def register_hookspecs() -> Any:
 
 @pc.hookimpl
 def register_settings() -> Iterable[pc.Setting]:
-    """Return the settings of profiling and brake."""
+    """Return the settings of profiling, brake and recordings."""
+    from patchcore_torch.recording.settings import SETTINGS as RECORDING
     from patchcore_torch.training.settings import SETTINGS
 
-    return SETTINGS
+    return (*SETTINGS, *RECORDING)
 
 
 @pc.hookimpl(optionalhook=True)
 def register_run_options(parser: ArgumentParser, command: str) -> None:
-    """Add ``--profile``, ``--brake`` and ``--step`` to ``patchcore run``."""
-    from patchcore_torch.training.settings import add_options
+    """Add ``--profile``, ``--brake``, ``--step`` and ``--record`` to ``patchcore run``."""
+    from patchcore_torch.recording import settings as recording
+    from patchcore_torch.training import settings as training
 
     if command == "run":
-        add_options(parser)
+        training.add_options(parser)
+        recording.add_options(parser)
+
+
+@pc.hookimpl
+def register_commands(subparsers: Any) -> None:
+    """Add ``patchcore compare``."""
+    from patchcore_torch.compared.command import add_parser  # imported by the command line only
+
+    add_parser(subparsers)
 
 
 @pc.hookimpl
 def register_patches(settings: pc.Settings, plugins: Any) -> Iterable[pc.Patch]:
-    """Return the patches that count steps, record and brake, if profiling or a brake is set."""
-    if settings.get("profiling") is None and settings.get("brake") is None:
+    """Return the patches that count steps, profile, record and brake, if one of these is set."""
+    if not _is_set(settings):
         return []
     from patchcore_torch.training.patches import counters, listeners
 
-    return [*counters(settings, plugins), *listeners(settings)]
+    found = [*counters(settings, plugins), *listeners(settings)]
+    if settings.get("record") is not None:
+        from patchcore_torch.recording.patches import recording_patches
+
+        found += recording_patches(settings)
+    return found
+
+
+def _is_set(settings: pc.Settings) -> bool:
+    return any(settings.get(name) is not None for name in _SETTINGS)
 
 
 def _count_steps(candidates: Sequence[Candidate]) -> bool:
-    """Return true if a patch records steps or brakes."""
+    """Return true if a patch profiles, records or brakes."""
     return any(candidate.patch.name in _COUNTING for candidate in candidates)
 
 
 @pc.hookimpl(concerns=_count_steps)
 def before_apply(patch: pc.Patch, planning: bool) -> None:
-    """Have recording and braking count from 1 again when their patches are applied."""
+    """Have profiling, recording and braking count from 1 again when their patches are applied."""
     if not planning and patch.name in _COUNTING:
         for change in patch.changes:
             change.source.begin()
@@ -91,7 +113,11 @@ def before_apply(patch: pc.Patch, planning: bool) -> None:
 @pc.hookimpl(optionalhook=True)
 def start_process(patcher: Patcher) -> None:
     """Report at the end of the process that it has counted no step, if it was to count some."""
-    if patcher.settings.get("profiling") is not None or patcher.settings.get("brake") is not None:
+    if patcher.settings.get("record") is not None:
+        from patchcore_torch.recording.patches import remember
+
+        remember(patcher)
+    if _is_set(patcher.settings):
         from patchcore_torch.training.ending import complain_without_steps
 
         complain_without_steps()

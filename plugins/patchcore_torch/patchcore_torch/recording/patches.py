@@ -1,0 +1,75 @@
+"""The patches by which torch calls the recorder: made from settings, for one plan."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from patchcore import Patch, Patcher, Replace, Settings, Wrap
+from patchcore_torch.recording.options import RecordingOptions
+from patchcore_torch.recording.recorder import Recorder
+from patchcore_torch.training.loops import LAST
+
+__all__ = ["RECORDING", "applied_patches", "recording_patches", "remember"]
+
+#: The names of the patches, the one that ends steps first.
+RECORDING = ("patchcore.record", "patchcore.record.torch")
+_KEY = "patchcore.record"
+_MODULES = "torch.nn.modules.module"
+_OPTIMIZERS = "torch.optim.optimizer"
+
+_patcher: Optional[Patcher] = None
+
+
+def remember(patcher: Patcher) -> None:
+    """Keep the Patcher of this process, whose patches the last line of a recording names."""
+    global _patcher
+    _patcher = patcher
+
+
+def applied_patches() -> dict[str, list[str]]:
+    """Return the patches that are applied in this process, but those of patchcore itself, with their targets."""
+    if _patcher is None:
+        return {}
+    return {
+        record.name: [change.target for change in record.changes if change.target]
+        for record in _patcher.report().patches
+        if record.status == "applied" and not record.name.startswith("patchcore.")
+    }
+
+
+def recording_patches(settings: Settings) -> list[Patch]:
+    """Return the patches that record as the setting ``record`` says."""
+    options = RecordingOptions.of(settings.get("record"))
+    recorder = Recorder(options)
+    summary = f"records steps {options.steps} in {options.path}"
+    common: dict[str, Any] = {"priority": LAST, "count": False}
+    patches = [
+        Patch(
+            RECORDING[0],
+            [Wrap("patchcore_torch.training.steps:after_step", recorder)],
+            summary=summary,
+            options=options.to_dict(),
+            **common,
+        ),
+        Patch(RECORDING[1], _hooks(recorder), summary=summary, requires="torch>=2", **common),
+    ]
+    if options.same_random:
+        from patchcore_torch.recording.same_random import SAME_RANDOM
+
+        patches.append(SAME_RANDOM)
+    return patches
+
+
+def _hooks(recorder: Recorder) -> list[Replace]:
+    """Return the entries in torch's tables of global hooks, which its ``register_`` functions make, too.
+
+    From torch 2.0 to 2.13 ``torch.nn.modules.module`` and ``torch.optim.optimizer``.
+    """
+    entries = (
+        (_MODULES, "_global_forward_pre_hooks", recorder.enter_module),
+        (_MODULES, "_global_forward_hooks", recorder.leave_module),
+        (_MODULES, "_global_forward_hooks_always_called", True),
+        (_OPTIMIZERS, "_global_optimizer_pre_hooks", recorder.before_optimizer),
+        (_OPTIMIZERS, "_global_optimizer_post_hooks", recorder.after_optimizer),
+    )
+    return [Replace(f'{module}:{table}["{_KEY}"]', hook, create=True) for module, table, hook in entries]
