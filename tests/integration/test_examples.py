@@ -16,7 +16,7 @@ DOCS = ROOT / "docs"
 EMULATOR = DOCS / "emulator.md"
 COMING_FROM = ("dicp", "mindspeed", "ms_fmk_transplt", "mx_driving", "pyprof", "transfer_to_npu")
 #: Pages whose sessions run in a folder with the files that the page shows, and the examples of adoption.
-GUIDES = ("launching", "markers", "migrate", "ops", "profiling", "verifying")
+GUIDES = ("comparing", "launching", "markers", "migrate", "ops", "profiling", "verifying")
 WAYS = ("zero_code", "two_lines", "patch_folder")
 
 
