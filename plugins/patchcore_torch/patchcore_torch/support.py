@@ -114,7 +114,7 @@ def before_apply(patch: pc.Patch, planning: bool) -> None:
 def start_process(patcher: Patcher) -> None:
     """Report at the end of the process that it has counted no step, if it was to count some."""
     if patcher.settings.get("record") is not None:
-        from patchcore_torch.recording.patches import remember
+        from patchcore_torch.recording.applied import remember
 
         remember(patcher)
     if _is_set(patcher.settings):

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
-from patchcore import Patch, Patcher, Replace, Settings, Wrap
+from patchcore import Patch, Replace, Settings, Wrap
 from patchcore_torch.recording.options import RecordingOptions
 from patchcore_torch.recording.recorder import Recorder
 from patchcore_torch.training.loops import LAST
 
-__all__ = ["RECORDING", "applied_patches", "recording_patches", "remember"]
+__all__ = ["RECORDING", "recording_patches"]
 
 #: The names of the patches, the one that ends steps first.
 RECORDING = ("patchcore.record", "patchcore.record.torch")
 _KEY = "patchcore.record"
 _MODULES = "torch.nn.modules.module"
 _OPTIMIZERS = "torch.optim.optimizer"
-
-_patcher: Optional[Patcher] = None
-
-
-def remember(patcher: Patcher) -> None:
-    """Keep the Patcher of this process, whose patches the last line of a recording names."""
-    global _patcher
-    _patcher = patcher
-
-
-def applied_patches() -> dict[str, list[str]]:
-    """Return the patches that are applied in this process, but those of patchcore itself, with their targets."""
-    if _patcher is None:
-        return {}
-    return {
-        record.name: [change.target for change in record.changes if change.target]
-        for record in _patcher.report().patches
-        if record.status == "applied" and not record.name.startswith("patchcore.")
-    }
 
 
 def recording_patches(settings: Settings) -> list[Patch]:

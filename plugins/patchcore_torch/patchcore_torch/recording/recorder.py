@@ -272,7 +272,7 @@ class Recorder:
         file, self._file, self._off = self._file, None, True
         if file is None:
             return
-        from patchcore_torch.recording.patches import applied_patches
+        from patchcore_torch.recording.applied import applied_patches
 
         steps = sorted(self._recorded)
         file.end({"steps": steps, "unseen": self._unseen, "patches": applied_patches()})
