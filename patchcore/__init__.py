@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         Source,
         StubImport,
         WhileImporting,
+        audit,
         install_command,
         reach,
     )
@@ -62,6 +63,7 @@ __version__ = "0.1.0"
 
 #: The modules of the public names that are not loaded with the package: declaring patches takes no Patcher.
 _LATER = {
+    "patchcore.builtin.audit.auditing": ("audit",),
     "patchcore.builtin.call.change": ("Call",),
     "patchcore.builtin.imports.changes": (
         "DummyImport",
@@ -125,6 +127,7 @@ __all__ = [
     "Wrap",
     "__version__",
     "apply",
+    "audit",
     "configure",
     "hookimpl",
     "hookspec",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from patchcore.builtin.html import TablesPage as TablesPage
     from patchcore.builtin.html import TextTable as TextTable
     from patchcore.builtin.html import need_jinja as need_jinja
+    from patchcore.builtin.imports.following import follow_imports as follow_imports
     from patchcore.builtin.imports.stubs import StubModule as StubModule
     from patchcore.builtin.new.about import PluginMetadata as PluginMetadata
     from patchcore.builtin.new.names import PluginNames as PluginNames
@@ -122,6 +123,7 @@ if TYPE_CHECKING:
     from patchcore.planning.candidates import Candidate as Candidate
     from patchcore.planning.candidates import select_patches as select_patches
     from patchcore.planning.conditions import Environment as Environment
+    from patchcore.planning.distributions import provider_of as provider_of
     from patchcore.planning.distributions import version_of as version_of
     from patchcore.planning.distributions import version_of_provider as version_of_provider
     from patchcore.planning.plan import PlannedPatch as PlannedPatch
@@ -191,6 +193,7 @@ TASKS = {
         "patchcore.objects": ("type_slots",),
         "patchcore.builtin.explain.layers": ("patches_behind",),
         "patchcore.builtin.call.snapshot": ("Snapshot",),
+        "patchcore.builtin.imports.following": ("follow_imports",),
         "patchcore.builtin.imports.stubs": ("StubModule",),
         "patchcore.stdlib": ("add_own",),
     },
@@ -199,7 +202,7 @@ TASKS = {
         "patchcore.planning.candidates": ("Candidate", "select_patches"),
         "patchcore.planning.plan": ("PlannedPatch",),
         "patchcore.planning.conditions": ("Environment",),
-        "patchcore.planning.distributions": ("version_of", "version_of_provider"),
+        "patchcore.planning.distributions": ("provider_of", "version_of", "version_of_provider"),
         "patchcore.planning.provenance": ("LOCAL_PROVENANCE", "Provenance"),
         "patchcore.settings": ("Choice", "check_names", "check_path"),
         "patchcore.report": ("APPLIED", "ChangeRecord", "FAILED", "PENDING", "PatchRecord", "SKIPPED"),

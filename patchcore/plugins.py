@@ -49,7 +49,7 @@ __all__ = ["BUILTINS", "Plugins", "installed_plugins"]
 BUILTINS = {
     SUPPORT: (
         "call", "imports", "instances", "phases", "rewrite", "stdlib", "signatures", "holders", "drift",
-        "check", "run", "doctor", "verify", "new", "suggest",
+        "check", "run", "audit", "doctor", "verify", "new", "suggest",
     ),
     COMMANDS: ("list", "report", "explain", "bisect", "plan", "environment", "overview", "upgrade"),
 }  # fmt: skip

@@ -1,5 +1,6 @@
 """The names of ``patchcore`` that come from built-in plugins."""
 
+from patchcore.builtin.audit.auditing import audit
 from patchcore.builtin.call.change import Call
 from patchcore.builtin.imports.changes import DummyImport, InjectImport, ReplaceImport, StubImport, WhileImporting
 from patchcore.builtin.install.command import install_command
@@ -22,6 +23,7 @@ __all__ = [
     "Source",
     "StubImport",
     "WhileImporting",
+    "audit",
     "install_command",
     "reach",
 ]

@@ -7,7 +7,8 @@ only; the module never sees it. Nothing is imported that the program would not i
 lookup.
 
 The same finder returns modules of providers (:meth:`ImportWatch.provide`), opens windows around the body of a module
-(:meth:`ImportWatch.surround`), and compiles the code of a module with a compiler (:meth:`ImportWatch.compile_with`).
+(:meth:`ImportWatch.surround`), calls followers around every body (:meth:`ImportWatch.follow`), and compiles the code of
+a module with a compiler (:meth:`ImportWatch.compile_with`).
 
 The finder does not see an import that began before it was installed. Such an import is joined through the lock that
 importlib holds on its module (:meth:`ImportWatch.join`). So the order is always: watch a module, join its import, then
@@ -37,6 +38,7 @@ from patchcore.process import IMPORT_LOCKS, ModuleLock, import_lock, imported_el
 __all__ = [
     "AskOthers",
     "Compiler",
+    "Follower",
     "ImportWatch",
     "Imported",
     "Joined",
@@ -72,6 +74,19 @@ class Window(Protocol):
 
     def close(self, *, finished: bool) -> None:
         """The body has run to its end, or it raised."""
+
+
+class Follower(Protocol):
+    """Is called around the body of every module that is imported; see :meth:`ImportWatch.follow`."""
+
+    def begins(self, name: str) -> None:
+        """Called in the importing thread just before the body of module ``name`` runs; must be quick and not raise."""
+
+    def ended(self, name: str, module: ModuleType, *, finished: bool) -> None:
+        """Called when the body has run to its end, or it raised (``finished`` is false); must not raise.
+
+        Patches that wait for the module are applied after this call.
+        """
 
 
 class Compiler(Protocol):
@@ -113,6 +128,7 @@ class ImportWatch:
         self._roots: dict[str, dict[int, object]] = {}  # likewise
         self._providers: dict[str, tuple[Provider, ...]] = {}  # by module, the one that counts last
         self._windows: dict[str, tuple[Window, ...]] = {}
+        self.followers: tuple[Follower, ...] = ()
         self.compiler: Optional[Compiler] = None
         self.lock = RLock()  # a signal handler may come back
         self._asking = local()
@@ -162,6 +178,22 @@ class ImportWatch:
         with self.lock:
             self._windows = _without(self._windows, name, window)
         self.unwatch(name, window)
+
+    def follow(self, follower: Follower) -> None:
+        """Call ``follower`` around the body of every module that is imported from now on, until :meth:`unfollow`."""
+        with self.lock:
+            self.followers = (*self.followers, follower)
+            self._take_place()
+
+    def unfollow(self, follower: Follower) -> None:
+        """Undo :meth:`follow`."""
+        with self.lock:
+            self.followers = tuple(other for other in self.followers if other is not follower)
+            self._take_place()
+
+    def is_watched(self, name: str) -> bool:
+        """True if the callback is to be called when module ``name`` is executed."""
+        return name in self._watched or (bool(self._roots) and name.partition(".")[0] in self._roots)
 
     def compile_with(self, compiler: Optional[Compiler]) -> None:
         """Have ``compiler`` give the code of modules from now on, in the place of the one before; ``None`` for none.
@@ -221,10 +253,10 @@ class ImportWatch:
         # changed, or read by one look-up of a dictionary.
         if self._has_overtaken or sys.meta_path[:1] != [self]:
             self._stay_in_front(name)
-        watched = name in self._watched or (bool(self._roots) and name.partition(".")[0] in self._roots)
+        watched, followed = self.is_watched(name), bool(self.followers)
         provider = self._provider_of(name) if self._providers else None
         compiler = self.compiler
-        if not watched and provider is None and compiler is None:
+        if not watched and not followed and provider is None and compiler is None:
             return None
         # Another finder may go through the import system for the module that it looks for (wrapt's `ImportHookFinder`
         # does) and so call this one again. The second call returns None, and the finders behind this one answer.
@@ -244,7 +276,7 @@ class ImportWatch:
             if compiler.concerns(name, loader.path):
                 stand_in: Any = _CompilingLoader(spec, compiler, self)
                 spec.loader = stand_in
-        if watched and spec is not None:
+        if spec is not None and (watched or (followed and spec.loader is not None)):
             if spec.loader is None:
                 # A namespace package has no body: importlib gives it a loader later (`_init_module_attrs`) and never
                 # calls `exec_module` of one that it has found here. The end of its import is all there is to watch.
@@ -304,7 +336,7 @@ class ImportWatch:
     def _take_place(self) -> None:
         # A finder that came in front of this one may find modules by itself. The list is replaced, not changed:
         # another thread that walks it in the middle of an import would miss a finder.
-        needed = self._watched or self._roots or self._providers or self.compiler is not None
+        needed = self._watched or self._roots or self._providers or self.followers or self.compiler is not None
         place = [self] if needed else []
         if not place:
             self.overtaken, self._has_overtaken = [], False
@@ -419,6 +451,31 @@ class _Body:
             window.close(finished=finished)
 
 
+class _Followed:
+    """The run of a module's body, as followers see it.
+
+    Args:
+        watch: has the followers.
+        name: of the module.
+        module: as it is before its body runs; ``None`` if the loader makes it.
+    """
+
+    def __init__(self, watch: ImportWatch, name: str, module: Optional[ModuleType]) -> None:
+        self._followers = watch.followers
+        self._name = name
+        self._module = module
+
+    def __enter__(self) -> None:
+        for follower in self._followers:
+            follower.begins(self._name)
+
+    def __exit__(self, kind: Optional[type[BaseException]], *exc_info: object) -> None:
+        module = sys.modules.get(self._name, self._module)  # a body may put another object into sys.modules
+        for follower in self._followers:
+            if module is not None:
+                follower.ended(self._name, module, finished=kind is None)
+
+
 class _LoaderStandIn:
     """Stands in for a module's loader until the module is executed; all but that goes to the real one."""
 
@@ -452,8 +509,12 @@ class _WatchingLoader(_LoaderStandIn):
             self._loader.exec_module(module)
             spec.loader = _WatchingLoader(spec.loader, self.watch)
             return
+        if not self.watch.is_watched(name):
+            with _Followed(self.watch, name, module):
+                self._loader.exec_module(module)
+            return
         body = _Body(self.watch, name)
-        with body:
+        with body, _Followed(self.watch, name, module):
             self._loader.exec_module(module)
         self.watch.executed(name, module, body)
 
@@ -496,7 +557,7 @@ class _WatchingLegacyLoader(_LoaderStandIn):
         # importlib calls this because the stand-in has no `exec_module` (`_load_unlocked`), as the real loader has none
         self._spec.loader = self._loader
         body = _Body(self.watch, name)
-        with body:
+        with body, _Followed(self.watch, name, None):
             module: ModuleType = self._loader.load_module(name)
         self.watch.executed(name, module, body)
         return module

@@ -40,7 +40,6 @@ NOT_IN_BUILTINS = {
     "register_handovers": "patchcore_torch",  # a protocol belongs to a library
     "registry_tables": "mmcv_npu",  # a table belongs to a library, and the core knows no library
     "on_failure": "mx_driving_compat",  # the settings on_failure and required= decide for all other patches
-    "report_sections": "npu_emulator",  # built-in features report through the records of patches
     "emulated_devices": "npu_emulator",  # a device belongs to a library
     "list_sections": "npu_graph",  # patchcore list shows plugins and patches itself
 }
