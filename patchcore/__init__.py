@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Case,
         Check,
         DummyImport,
+        EachModule,
         InjectImport,
         Instances,
         ReplaceImport,
@@ -65,6 +66,7 @@ __version__ = "0.1.0"
 _LATER = {
     "patchcore.builtin.audit.auditing": ("audit",),
     "patchcore.builtin.call.change": ("Call",),
+    "patchcore.builtin.each_module.change": ("EachModule",),
     "patchcore.builtin.imports.changes": (
         "DummyImport",
         "InjectImport",
@@ -92,6 +94,7 @@ __all__ = [
     "Context",
     "DeclarationError",
     "DummyImport",
+    "EachModule",
     "InjectImport",
     "Instances",
     "Literal",

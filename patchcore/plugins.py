@@ -48,7 +48,7 @@ __all__ = ["BUILTINS", "Plugins", "installed_plugins"]
 #: that such a plugin of somebody else would be declared in. The core knows nothing else of them.
 BUILTINS = {
     SUPPORT: (
-        "call", "imports", "instances", "phases", "rewrite", "stdlib", "signatures", "holders", "drift",
+        "call", "each_module", "imports", "instances", "phases", "rewrite", "stdlib", "signatures", "holders", "drift",
         "check", "run", "audit", "doctor", "verify", "new", "suggest",
     ),
     COMMANDS: ("list", "report", "explain", "bisect", "plan", "environment", "overview", "upgrade"),

@@ -2,6 +2,7 @@
 
 from patchcore.builtin.audit.auditing import audit
 from patchcore.builtin.call.change import Call
+from patchcore.builtin.each_module.change import EachModule
 from patchcore.builtin.imports.changes import DummyImport, InjectImport, ReplaceImport, StubImport, WhileImporting
 from patchcore.builtin.install.command import install_command
 from patchcore.builtin.instances.change import Instances
@@ -14,6 +15,7 @@ __all__ = [
     "Case",
     "Check",
     "DummyImport",
+    "EachModule",
     "InjectImport",
     "Instances",
     "ReplaceImport",

@@ -187,6 +187,13 @@ class Application:
         self.ignored = False
         self.announced = False
 
+    def add(self, changes: Sequence[SlotChange]) -> None:
+        """Add changes that were found later; a module that was imported just now has them, say."""
+        found = [change.counted() if self.counting else change for change in changes]
+        self.states = [*self.states, *(ChangeState(each, each.target, self.extensions) for each in found)]
+        awaited = [*self.modules, *(change.target.module for change in found)]
+        self.modules = tuple(dict.fromkeys(awaited))
+
     @property
     def in_force(self) -> bool:
         """False once it was undone, because it failed or because it has no holder any more."""

@@ -482,12 +482,35 @@ class Engine:
 
     @contextlib.contextmanager
     def telling(self, witness: ImportWitness) -> Iterator[None]:
-        """Call ``witness`` for every module that is imported inside the block."""
+        """Call ``witness`` for every watched module that is imported inside the block."""
         try:
-            self._witnesses.append(witness)
+            self.add_witness(witness)
             yield
         finally:
-            self._witnesses[:] = [other for other in self._witnesses if other is not witness]
+            self.remove_witness(witness)
+
+    def add_witness(self, witness: ImportWitness) -> None:
+        """Call ``witness`` for every watched module that is imported from now on."""
+        self._witnesses.append(witness)
+
+    def remove_witness(self, witness: ImportWitness) -> None:
+        """Undo :meth:`add_witness`, also an interrupted one."""
+        self._witnesses[:] = [other for other in self._witnesses if other is not witness]
+
+    def extend(self, application: Application, changes: Sequence[SlotChange]) -> None:
+        """Add changes to an application in force. They are written by the :meth:`advance` that comes next.
+
+        Args:
+            application: in force; nothing happens if it was reverted meanwhile.
+            changes: of slots in modules that are loaded.
+        """
+        with self._lock:
+            if not application.in_force:
+                return
+            application.add(changes)
+            for name in application.modules:
+                if name not in application.expects:
+                    self._expect(name, application)
 
     def _write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
         extensions, kind = application.extensions, type(state.change)

@@ -193,7 +193,7 @@ class ImportWatch:
 
     def is_watched(self, name: str) -> bool:
         """True if the callback is to be called when module ``name`` is executed."""
-        return name in self._watched or (bool(self._roots) and name.partition(".")[0] in self._roots)
+        return name in self._watched or any(name == root or name.startswith(f"{root}.") for root in self._roots)
 
     def compile_with(self, compiler: Optional[Compiler]) -> None:
         """Have ``compiler`` give the code of modules from now on, in the place of the one before; ``None`` for none.
@@ -204,26 +204,29 @@ class ImportWatch:
             self.compiler = compiler
             self._take_place()
 
+    def watch_packages(self, packages: Iterable[str], owner: object) -> None:
+        """Call back for ``packages`` and every module in them, until :meth:`leave_roots`."""
+        with self.lock:
+            for package in packages:
+                self._roots = {**self._roots, package: {**self._roots.get(package, {}), id(owner): owner}}
+            self._take_place()
+
     @contextlib.contextmanager
     def watching_roots(self, roots: Iterable[str], owner: object) -> Iterator[None]:
         """Call back for every module of the top-level packages ``roots`` executed inside the block."""
         try:
-            with self.lock:
-                for root in roots:
-                    self._roots.setdefault(root, {})[id(owner)] = owner
-                self._take_place()
+            self.watch_packages(roots, owner)
             yield
         finally:
             self.leave_roots(owner)
 
     def leave_roots(self, owner: object) -> None:
-        """Undo a call of :meth:`watching_roots`, also of one that was interrupted."""
+        """Undo :meth:`watch_packages` or :meth:`watching_roots`, also of one that was interrupted."""
         if not self._roots:
             return
         with self.lock:
-            for owners in self._roots.values():
-                owners.pop(id(owner), None)
-            self._roots = {root: owners for root, owners in self._roots.items() if owners}
+            left = {root: _but(owners, id(owner)) for root, owners in self._roots.items()}
+            self._roots = {root: owners for root, owners in left.items() if owners}
             self._take_place()
 
     def join(self, name: str, done: Joined) -> None:
@@ -346,6 +349,10 @@ class ImportWatch:
             self.overtaken = list(dict.fromkeys([*self.overtaken, *map(_name_of_finder, in_front)]))
             self._has_overtaken = self._has_overtaken or bool(in_front)
             sys.meta_path = [*place, *[finder for finder in finders if finder is not self]]
+
+
+def _but(owners: Mapping[int, object], key: int) -> dict[int, object]:
+    return {each: owner for each, owner in owners.items() if each != key}
 
 
 def _with(table: Mapping[str, tuple[_T, ...]], key: str, value: _T) -> dict[str, tuple[_T, ...]]:
