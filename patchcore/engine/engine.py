@@ -65,7 +65,7 @@ class ImportWitness(Protocol):
 class Engine:
     """Applies and releases patches in this process.
 
-    :attr:`journal`, :attr:`rebinder` and :attr:`watch` are for writers.
+    :attr:`journal`, :attr:`rebinder`, :attr:`watch` and :attr:`witnesses` are for writers.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Engine:
         self._advancing = local()  # the applications this thread is advancing, and which to go over again
         self._keeping: defaultdict[str, dict[Application, None]] = defaultdict(dict)  # by module with names to keep
         self._executed: dict[str, ModuleType] = {}  # bodies that have run inside imports that have not returned yet
-        self._witnesses: list[ImportWitness] = []
+        self.witnesses: list[ImportWitness] = []
         self._writers: dict[WriterFactory, Writer] = {}  # one of each factory, for all plugins that bring it
         self._missed = False  # true if _imported has left an import to _sweep_missed
 
@@ -147,7 +147,7 @@ class Engine:
                 # A new list in one assignment, because an interrupt may come between any two statements.
                 self._active[patch.name] = [*self._active.get(patch.name, ()), application]
                 for name in application.modules:
-                    self._expect(name, application)
+                    self.expect(name, application)
                 for name in application.keeps:
                     self._keeping[name][application] = None
                     self.watch.watch(name, application)
@@ -262,7 +262,7 @@ class Engine:
         state.awaits = home
         with self._lock:
             application.modules = tuple(dict.fromkeys([each.awaits for each in application.states if each.awaits]))
-            self._expect(home, application)
+            self.expect(home, application)
         self._join([home])
         return True
 
@@ -369,7 +369,7 @@ class Engine:
                     return
             self._queues.get(name, {}).pop(application, None)
 
-    def _expect(self, name: str, application: Application) -> None:
+    def expect(self, name: str, application: Application) -> None:
         application.expects.append(name)
         self._waiting[name][application] = None
         self._queues[name][application] = None
@@ -406,7 +406,7 @@ class Engine:
         application.expects.clear()
 
     def _imported(self, name: str, module: ModuleType, fresh: Modules) -> None:
-        for witness in list(self._witnesses):
+        for witness in list(self.witnesses):
             witness.add(name, module)
         if self.journal.is_busy:  # a signal handler imports in the middle of an operation
             self._missed = True
@@ -484,33 +484,10 @@ class Engine:
     def telling(self, witness: ImportWitness) -> Iterator[None]:
         """Call ``witness`` for every watched module that is imported inside the block."""
         try:
-            self.add_witness(witness)
+            self.witnesses.append(witness)
             yield
         finally:
-            self.remove_witness(witness)
-
-    def add_witness(self, witness: ImportWitness) -> None:
-        """Call ``witness`` for every watched module that is imported from now on."""
-        self._witnesses.append(witness)
-
-    def remove_witness(self, witness: ImportWitness) -> None:
-        """Undo :meth:`add_witness`, also an interrupted one."""
-        self._witnesses[:] = [other for other in self._witnesses if other is not witness]
-
-    def extend(self, application: Application, changes: Sequence[SlotChange]) -> None:
-        """Add changes to an application in force. They are written by the :meth:`advance` that comes next.
-
-        Args:
-            application: in force; nothing happens if it was reverted meanwhile.
-            changes: of slots in modules that are loaded.
-        """
-        with self._lock:
-            if not application.in_force:
-                return
-            application.add(changes)
-            for name in application.modules:
-                if name not in application.expects:
-                    self._expect(name, application)
+            self.witnesses[:] = [other for other in self.witnesses if other is not witness]
 
     def _write(self, application: Application, state: ChangeState, module: Optional[ModuleType], moves: Moves) -> None:
         extensions, kind = application.extensions, type(state.change)
@@ -539,7 +516,7 @@ class Engine:
         if parent and self._module(parent) is None:
             with self._lock:
                 if parent not in application.expects:
-                    self._expect(parent, application)
+                    self.expect(parent, application)
             self._join([parent])
             return
         if not parent:
@@ -557,7 +534,7 @@ class Engine:
             return False
         with self._lock:
             if application.in_force and name not in application.expects:
-                self._expect(name, application)
+                self.expect(name, application)
             state.defers_to = name
         self._join([name])
         return self._module(name) is None  # it has not ended meanwhile

@@ -6,10 +6,12 @@ wait for it are written. The witness adds the changes of the module to the appli
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from patchcore.builtin.each_module.change import EachModule
+from patchcore.declare.changes import SlotChange
 from patchcore.engine.application import Application, ChangeState
 from patchcore.engine.context import WriteContext, Writer
 from patchcore.errors import CONTAINED
@@ -33,7 +35,7 @@ class EachModuleWriter(Writer):
                 return
             context.state.control = witness
             self._engine.watch.watch_packages([context.change.target.module], witness)
-            self._engine.add_witness(witness)
+            self._engine.witnesses.append(witness)
         witness.look_at_loaded()
 
 
@@ -75,8 +77,18 @@ class _Witness:
             return
         if changes:
             self._changed += 1
-            self._engine.extend(self._application, changes)
+            self._extend(changes)
         self._note()
+
+    def _extend(self, changes: Sequence[SlotChange]) -> None:
+        """Add changes to the patch. They are written when the engine advances it the next time."""
+        application = self._application
+        with self._engine.journal.lock:
+            if application.in_force:
+                application.add(changes)
+                for name in application.modules:
+                    if name not in application.expects:
+                        self._engine.expect(name, application)
 
     def _note(self) -> None:
         seen = counted(len(self._seen), "module")
@@ -87,6 +99,7 @@ class _Witness:
 
     def withdraw(self) -> list[str]:
         """Look at no further modules. The journal restores those that were changed."""
-        self._engine.remove_witness(self)
+        witnesses = self._engine.witnesses
+        witnesses[:] = [other for other in witnesses if other is not self]
         self._engine.watch.leave_roots(self)
         return []
