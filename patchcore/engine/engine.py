@@ -370,6 +370,7 @@ class Engine:
             self._queues.get(name, {}).pop(application, None)
 
     def expect(self, name: str, application: Application) -> None:
+        """Advance ``application`` each time module ``name`` is executed. Callers hold the lock."""
         application.expects.append(name)
         self._waiting[name][application] = None
         self._queues[name][application] = None
