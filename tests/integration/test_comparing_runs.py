@@ -164,3 +164,29 @@ def test_the_run_that_fails_is_named(place: Workplace) -> None:
     place.write({"fails.py": "raise SystemExit(3)\n"})
     done = place.run(*COMPARE, "--", "fails.py", code=2)
     assert "the first run failed with exit code 3, its output is above" in done.err
+
+
+#: Notes its calls in the place of msprobe.
+MSPROBE = """
+class PrecisionDebugger:
+    def __init__(self, **options):
+        print("made", options)
+
+    def start(self, model):
+        print("start", type(model).__name__)
+
+    def stop(self):
+        print("stop")
+
+    def step(self):
+        print("step")
+"""
+
+
+def test_msprobe_is_started_stopped_and_stepped_in_each_step(place: Workplace) -> None:
+    place.write({"msprobe/__init__.py": "", "msprobe/pytorch.py": MSPROBE})
+    settings = '[tool.patchcore]\nrecord = { path = "records", msprobe = { config_path = "config.json" } }\n'
+    place.write({"pyproject.toml": settings})
+    done = place.run(*RUN, "train.py")
+    each = ["start Net", "stop", "step"]
+    assert done.out.splitlines() == ["made {'config_path': 'config.json'}", *each, *each, *each]

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import sys
+from pathlib import Path
 from typing import Any, Optional
 
 import pytest
@@ -474,9 +476,33 @@ class TestFunctionsOfPredefinedClasses:
 
 
 class TestTraining:
-    def test_msprobe_is_not_driven_from_here(self) -> None:
-        with pytest.raises(SettingsError, match=r"with_precision_debugger\(\): .*msprobe.pytorch.PrecisionDebugger"):
-            Patcher().with_precision_debugger(config_path="config.json")
+    @pytest.mark.parametrize(
+        ("config", "message"),
+        [
+            ({"dump_paht": "dump"}, "no option 'dump_paht'; did you mean 'dump_path'"),
+            ({"task": "tensor"}, "there is no dump_path"),
+            ({"dump_path": "dump", "step": ["x"]}, "expected numbers from 0 on"),
+            ({"dump_path": "dump", "task": "overflow_check"}, "needs msprobe: .* -m pip install mindstudio-probe"),
+            ([], "is no JSON object"),
+        ],
+    )
+    def test_a_configuration_of_msprobe_is_checked(self, tmp_path: Path, config: Any, message: str) -> None:
+        file = tmp_path / "config.json"
+        file.write_text(json.dumps(config))
+        with pytest.raises(SettingsError, match=message):
+            Patcher().with_precision_debugger(config_path=str(file))
+
+    def test_without_msprobe_its_configuration_becomes_a_recording(self, tmp_path: Path) -> None:
+        config = {"task": "tensor", "dump_path": str(tmp_path), "step": [0, "2-3"], "rank": [1], "level": "L0"}
+        patcher = Patcher().with_precision_debugger(**config, seed=3)
+        assert dict(patcher.training.record or ()) == {
+            "path": str(tmp_path),
+            "steps": "1,3,4",
+            "ranks": "1",
+            "operators": False,
+            "tensors": True,
+        }
+        assert patcher.training.seed == 3
 
     def test_a_brake_counts_the_steps_of_the_loops(self, fresh_steps: Any) -> None:
         with Patcher().brake_at(2):

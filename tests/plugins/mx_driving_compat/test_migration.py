@@ -592,7 +592,7 @@ class TestSettings:
         [
             ("ensure_mmcv_version('1.7')", "mmcv_npu.mmcv_version.mmcv_version"),
             ("configure_patcher_logging(on_fail='exception')", "on_failure"),
-            ("default_patcher.with_precision_debugger()", "there is no such thing here"),
+            ("default_patcher.with_precision_debugger()", "[tool.patchcore], for patchcore compare"),
         ],
     )
     def test_what_has_no_setting_is_listed(self, migrate: Migrate, call: str, advice: str) -> None:

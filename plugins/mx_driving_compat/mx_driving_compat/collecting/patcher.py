@@ -183,7 +183,7 @@ class Patcher(TrainingRequests):
 
     @property
     def precision_debugger(self) -> None:
-        """``None``: see :meth:`with_precision_debugger`."""
+        """``None``: steps of training drive the debugger; ``msprobe.pytorch.PrecisionDebugger()`` returns it."""
         return None
 
     def allow_internal_format(self, allow: bool = True) -> Patcher:

@@ -1,11 +1,11 @@
-"""Settings that a patcher and a builder have in common: profiling and the brake."""
+"""Settings that a patcher and a builder have in common: profiling, the brake and the precision debugger."""
 
 from __future__ import annotations
 
 from typing import Any, Optional, TypeVar
 
+from mx_driving_compat.predefined.precision import precision_record
 from mx_driving_compat.predefined.training import Training
-from patchcore import SettingsError
 
 __all__ = ["TrainingRequests"]
 
@@ -16,7 +16,7 @@ class TrainingRequests:
     """Keeps the settings for training steps."""
 
     def __init__(self) -> None:
-        #: Profiling and brake. Not in mx_driving.patcher.
+        #: Profiling, brake and recording. Not in mx_driving.patcher.
         self.training = Training()
 
     def with_profiling(
@@ -56,8 +56,17 @@ class TrainingRequests:
         seed_mode: bool = True,
         **config_kwargs: Any,
     ) -> _Asked:
-        """Raise :class:`patchcore.SettingsError`: msprobe is not driven from here."""
-        raise SettingsError(
-            "with_precision_debugger(): patchcore does not drive msprobe's PrecisionDebugger; make one in the training "
-            "script (msprobe.pytorch.PrecisionDebugger), and call its start(), stop() and step() there"
-        )
+        """Record steps of training with msprobe, or with patchcore's recorder where it is missing; return the object.
+
+        Args:
+            config_path: a configuration of msprobe, a file in JSON.
+            seed: for the random numbers of Python, numpy and torch; ``None`` leaves them alone.
+            seed_mode: with the seed, use deterministic operators only.
+            config_kwargs: keys of the configuration, which win over those of the file.
+
+        Raises:
+            SettingsError: the configuration is wrong, or asks for something that needs msprobe.
+        """
+        record = precision_record(config_path, config_kwargs)
+        self.training = self.training._replace(record=tuple(record.items()), seed=seed, deterministic=seed_mode)
+        return self

@@ -1,4 +1,4 @@
-"""Profiling and brake of the API, done by patchcore's; a process has one of each."""
+"""Profiling, brake and recording of the API, done by patchcore's; a process has one of each."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mx_driving_compat.messages.results import PatchResult, PatchStatus
 from mx_driving_compat.patches.application import revert_with_run
 from mx_driving_compat.patches.base import BasePatch
 from mx_driving_compat.predefined import catalogue
+from mx_driving_compat.predefined.precision import seed_everything
 from patchcore import Patcher
 from patchcore.plugin import Choice
 
@@ -22,10 +23,16 @@ class Training(NamedTuple):
     Args:
         profiling: the setting ``profiling`` of patchcore, ``None`` for no profiling.
         brake: the step after which the program ends, ``None`` for never.
+        record: the setting ``record`` of patchcore, ``None`` for no recording.
+        seed: for all random numbers, ``None`` for the program's own.
+        deterministic: with the seed, whether torch is to use deterministic operators only.
     """
 
     profiling: Optional[tuple[tuple[str, Any], ...]] = None
     brake: Optional[int] = None
+    record: Optional[tuple[tuple[str, Any], ...]] = None
+    seed: Optional[int] = None
+    deterministic: bool = True
 
     def patcher(self) -> Optional[Patcher]:
         """Return a Patcher of patchcore that does it, not applied; ``None`` if neither is set.
@@ -33,7 +40,9 @@ class Training(NamedTuple):
         Raises:
             SettingsError: a setting is impossible, or they contradict each other.
         """
-        if self.profiling is None and self.brake is None:
+        if self.seed is not None:
+            seed_everything(self.seed, self.deterministic)
+        if self.profiling is None and self.brake is None and self.record is None:
             return None
         settings = catalogue.load().settings
         nothing_else = Choice(False, "*", LOGGER_NAME, -1)
@@ -43,6 +52,8 @@ class Training(NamedTuple):
             patcher.with_settings(profiling=dict(self.profiling))
         if self.brake is not None:
             patcher.with_settings(brake=self.brake)
+        if self.record is not None:
+            patcher.with_settings(record=dict(self.record))
         return patcher
 
     @classmethod

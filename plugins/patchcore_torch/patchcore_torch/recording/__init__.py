@@ -2,5 +2,5 @@
 
 Data flow: ``patches.py`` declares where torch calls ``recorder.py``; that describes tensors with ``statistics.py``
 under the names of ``naming.py``, and ``records.py`` writes a line for each. ``same_random.py`` draws random numbers on
-the CPU.
+the CPU; ``msprobe.py`` has another recorder in its place.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Optional
 
 from patchcore import SettingsError
 from patchcore.plugin import did_you_mean
@@ -56,6 +56,8 @@ class RecordingOptions:
         tensors: also keep the tensors themselves.
         limit: megabytes that a process may write; it records no more after that, and its last line says so.
         same_random: draw random numbers on the CPU, on whichever device they are needed.
+        msprobe: arguments of msprobe's ``PrecisionDebugger``, which then records in its own way; only ``same_random``
+            of the other options holds.
 
     Raises:
         SettingsError: a value is impossible.
@@ -68,6 +70,7 @@ class RecordingOptions:
     tensors: bool = False
     limit: int = 1024
     same_random: bool = False
+    msprobe: Optional[Mapping[str, Any]] = None
 
     def __post_init__(self) -> None:
         Ranges(self.steps, "steps", 1)
@@ -77,6 +80,8 @@ class RecordingOptions:
         for name in ("operators", "tensors", "same_random"):
             if not isinstance(getattr(self, name), bool):
                 raise SettingsError(f"record: {name}={getattr(self, name)!r}; expected true or false")
+        if self.msprobe is not None and not isinstance(self.msprobe, Mapping):
+            raise SettingsError(f"record: msprobe={self.msprobe!r}; expected a table, {{config_path = 'config.json'}}")
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> RecordingOptions:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Union
 
 from patchcore import Patch, Replace, Settings, Wrap
+from patchcore_torch.recording.msprobe import Msprobe
 from patchcore_torch.recording.options import RecordingOptions
 from patchcore_torch.recording.recorder import Recorder
 from patchcore_torch.training.loops import LAST
@@ -21,8 +22,15 @@ _OPTIMIZERS = "torch.optim.optimizer"
 def recording_patches(settings: Settings) -> list[Patch]:
     """Return the patches that record as the setting ``record`` says."""
     options = RecordingOptions.of(settings.get("record"))
-    recorder = Recorder(options)
-    summary = f"records steps {options.steps} in {options.path}"
+    recorder: Union[Recorder, Msprobe]
+    if options.msprobe is None:
+        recorder = Recorder(options)
+        summary = f"records steps {options.steps} in {options.path}"
+        hooks = _hooks(recorder)
+    else:
+        recorder = Msprobe(options.msprobe)
+        summary = f"msprobe records, for {options.path}"
+        hooks = [_entry(_MODULES, "_global_forward_pre_hooks", recorder.enter_module)]
     common: dict[str, Any] = {"priority": LAST, "count": False}
     patches = [
         Patch(
@@ -32,7 +40,7 @@ def recording_patches(settings: Settings) -> list[Patch]:
             options=options.to_dict(),
             **common,
         ),
-        Patch(RECORDING[1], _hooks(recorder), summary=summary, requires="torch>=2", **common),
+        Patch(RECORDING[1], hooks, summary=summary, requires="torch>=2", **common),
     ]
     if options.same_random:
         from patchcore_torch.recording.same_random import SAME_RANDOM
@@ -53,4 +61,8 @@ def _hooks(recorder: Recorder) -> list[Replace]:
         (_OPTIMIZERS, "_global_optimizer_pre_hooks", recorder.before_optimizer),
         (_OPTIMIZERS, "_global_optimizer_post_hooks", recorder.after_optimizer),
     )
-    return [Replace(f'{module}:{table}["{_KEY}"]', hook, create=True) for module, table, hook in entries]
+    return [_entry(*entry) for entry in entries]
+
+
+def _entry(module: str, table: str, hook: Any) -> Replace:
+    return Replace(f'{module}:{table}["{_KEY}"]', hook, create=True)

@@ -344,7 +344,9 @@ class Configuration:
         raise Unknown("messages are a matter of settings", 'on_failure = "raise", log = "debug" in [tool.patchcore]')
 
     def _no_counterpart(self, found: FoundCall) -> None:
-        raise Unknown("there is no such thing here", "use the debugger in the training script")
+        raise Unknown(
+            "there is no such thing here", 'record = { path = "records" } in [tool.patchcore], for patchcore compare'
+        )
 
     def _beside(self) -> Iterator[Remark]:
         """Yield calls of other functions in the functions that configure a patcher."""
