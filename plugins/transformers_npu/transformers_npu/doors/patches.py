@@ -21,7 +21,6 @@ EXPERTS_NAME = "npu_grouped"
 #: The largest difference from the definition in float32, as a share of the largest value, of results and gradients.
 DTYPES = {"float32": 1e-5, "float16": 5e-3, "bfloat16": 3e-2}
 
-HALVES = {name: DTYPES[name] for name in ("float16", "bfloat16")}
 
 SDPA = pc.Patch(
     "transformers.attention",
@@ -84,7 +83,7 @@ FLASH_WINDOWS = pc.Patch(
     summary='attn_implementation="flash_attention_2" keeps sliding windows, which transformers drops on an NPU',
     requires=[LIBRARY, TORCH],
     needs=["torch_npu"],
-    checks=pc.Check("transformers_npu.doors.checks:flash", dtypes=HALVES),
+    checks=pc.Check("transformers_npu.doors.checks:flash", dtypes=DTYPES),
 )
 
 DOORS = (SDPA, FUSION, GROUPED_MM, GROUPED, FLASH_WINDOWS)
