@@ -24,6 +24,7 @@ PAGES = (
     "coming-from/pyprof",
     "coming-from/transfer_to_npu",
     "commands",
+    "comparing",
     "concepts",
     "cuda-by-name",
     "faq",
