@@ -283,6 +283,17 @@ def some(*sizes: int) -> Callable[[torch.dtype], torch.Tensor]:
     return lambda dtype: torch.rand(*sizes) > 0.7
 
 
+def gradient_of_target(reduction: str, logarithms: bool) -> Callable[..., torch.Tensor]:
+    """Return a function that computes the gradient of the target of ``kl_div``."""
+
+    def run(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        leaf = target.detach().clone().requires_grad_()
+        loss = F.kl_div(x, leaf, reduction=reduction, log_target=logarithms)
+        return torch.autograd.grad(loss.sum(), leaf)[0]
+
+    return run
+
+
 def detached(call: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function without a gradient."""
     return lambda first, *rest: call(first.detach(), *rest)
@@ -442,6 +453,15 @@ CASES: list[tuple[str, Callable[..., Any], list[Callable[[torch.dtype], Any]]]] 
         "kl div of logarithms",
         lambda x, y: F.kl_div(x, y, reduction="sum", log_target=True),
         [normal(3, 4), normal(3, 4)],
+    ),
+    *(
+        (
+            f"kl div, gradient of the target, {reduction}, logarithms {logarithms}",
+            detached(gradient_of_target(reduction, logarithms)),
+            [normal(3, 4), positive(3, 4)],
+        )
+        for reduction in ("none", "mean", "batchmean", "sum")
+        for logarithms in (False, True)
     ),
     ("kl div, none", lambda x, y: F.kl_div(x, y, reduction="none"), [normal(3, 4), positive(3, 4)]),
     *[

@@ -370,6 +370,81 @@ def weighed(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> torch
     return (x.detach().half().float() @ ((weight.half() + scale) * scale).float()).half()
 
 
+def decomposed(full: bool) -> Callable[[torch.Tensor], list[torch.Tensor]]:
+    """Return a function that computes singular values, and from all of its results the matrix; signs may differ."""
+
+    def run(x: torch.Tensor) -> list[torch.Tensor]:
+        u, s, vh = torch.linalg.svd(x.detach(), full_matrices=full)
+        count = s.shape[-1]
+        identities = [u.mT @ u, vh @ vh.mT]
+        return [s, (u[..., :count] * s[..., None, :]) @ vh[..., :count, :], *identities]
+
+    return run
+
+
+def factors(mode: str) -> Callable[[torch.Tensor], list[torch.Tensor]]:
+    """Return a function that factors a matrix into an orthogonal and a triangular one."""
+
+    def run(x: torch.Tensor) -> list[torch.Tensor]:
+        q, r = torch.linalg.qr(x.detach(), mode=mode)
+        return [q @ r, q.mT @ q, r.abs()]
+
+    return run
+
+
+def corners_of_images(images: int, count: int, classes: int) -> Callable[[torch.dtype], torch.Tensor]:
+    """Return the factory of boxes of whole numbers for each image, and for each class or for all."""
+    return lambda dtype: corners(images * count * classes)(dtype).reshape(images, count, classes, 4)
+
+
+def shares(*sizes: int) -> Callable[[torch.dtype], torch.Tensor]:
+    """Return the factory of different numbers between 0 and 1."""
+
+    def make(dtype: torch.dtype) -> torch.Tensor:
+        count = math.prod(sizes)
+        return (torch.randperm(count).reshape(sizes).float() / count).to(dtype)
+
+    return make
+
+
+def best_boxes(per_class: int, total: int) -> Callable[..., list[torch.Tensor]]:
+    """Return a function that selects boxes by their scores for each class, and the best of all classes."""
+
+    def run(given: torch.Tensor, scores: torch.Tensor) -> list[torch.Tensor]:
+        given = given.detach()
+        if given.device.type != "cpu":
+            return list(torch_npu.npu_batch_nms(given, scores, 0.2, 0.3, per_class, total))
+        images, _, classes, _ = given.shape
+        results = [torch.zeros(images, total, size) for size in (4, 1, 1)]
+        found = torch.zeros(images, dtype=torch.int32)
+        for image in range(images):
+            rows: list[tuple[float, int, torch.Tensor]] = []
+            for label in range(scores.shape[2]):
+                kept: list[torch.Tensor] = []
+                for place in scores[image, :, label].float().argsort(descending=True).tolist():
+                    box, score = given[image, place, label % classes].float(), float(scores[image, place, label])
+                    if score <= 0.2 or len(kept) == per_class:
+                        break
+                    if all(float(iou_of(box, other)) <= 0.3 for other in kept):
+                        kept.append(box)
+                        rows.append((score, label, box))
+            rows.sort(key=lambda row: -row[0])
+            found[image] = min(len(rows), total)
+            for place, (score, label, box) in enumerate(rows[:total]):
+                results[0][image, place], results[1][image, place], results[2][image, place] = box, score, label
+        kind = given.dtype
+        return [results[0].to(kind), results[1][..., 0].to(kind), results[2][..., 0].to(kind), found]
+
+    return run
+
+
+def iou_of(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """Return the IoU of two boxes."""
+    sides = (torch.minimum(first[2:], second[2:]) - torch.maximum(first[:2], second[:2])).clamp(min=0)
+    areas = sum((box[2:] - box[:2]).prod() for box in (first, second))
+    return sides.prod() / (areas - sides.prod())
+
+
 def masked(x: torch.Tensor, mask: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Return softmax with a mask and a bias that are added."""
     return (x.detach().float() * 0.5 + mask + bias).softmax(-1).to(x.dtype)
@@ -401,6 +476,35 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
                 [[0, 0, 0], [1, 2, 1], [0, 1, 1], [1, 1, 1], 1],
             ),
         )
+    ),
+    *(
+        (f"svd of {sizes}, full {full}", decomposed(full), [lambda dtype, sizes=sizes: torch.randn(sizes)])
+        for sizes in ((4, 3), (2, 3, 5))
+        for full in (False, True)
+    ),
+    ("singular values", lambda x: torch.linalg.svdvals(x.detach()), [floats(2, 3, 5)]),
+    *(
+        (f"qr of {sizes}, {mode}", factors(mode), [lambda dtype, sizes=sizes: torch.randn(sizes)])
+        for sizes in ((4, 3), (2, 3, 5))
+        for mode in ("reduced", "complete")
+    ),
+    *(
+        (
+            f"norm of the power {power}, {axes}",
+            lambda x, p=power, a=axes: torch.linalg.vector_norm(x, p, a),
+            [normal(3, 4)],
+        )
+        for power in (0, 1, 2, 3.5, -2, math.inf, -math.inf)
+        for axes in (None, 0, (0, 1))
+    ),
+    *(
+        (
+            f"boxes of classes, {per_class} each, {total} together",
+            best_boxes(per_class, total),
+            [given, shares(2, 9, 3)],
+        )
+        for given in (corners_of_images(2, 9, 1), corners_of_images(2, 9, 3))
+        for per_class, total in ((3, 20), (9, 5))
     ),
     ("jit linear", compiled(old("npu_linear", F.linear)), [normal(3, 4), normal(5, 4), normal(5)]),
     ("npu linear", old("npu_linear", F.linear, True), [normal(3, 4), normal(5, 4), normal(5)]),

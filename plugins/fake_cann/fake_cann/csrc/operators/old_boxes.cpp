@@ -1,4 +1,5 @@
 // Boxes and regions of the older interface, from the descriptions of torch_npu and the tests of op-plugin.
+#include <algorithm>
 #include <cmath>
 
 #include "old.h"
@@ -274,6 +275,54 @@ void ps_roi_pooling_gradient(const Old& c) {  // gradient, regions -> gradient o
   c.put(result);
 }
 
+// Which of some boxes stay, the best first, if none may overlap a better one by more than a limit.
+std::vector<int64_t> kept_of(const at::Tensor& boxes, double limit, int64_t most) {
+  auto x = boxes.to(at::kDouble).contiguous();
+  auto corner = x.accessor<double, 2>();
+  auto area = [&](int64_t i) { return (corner[i][2] - corner[i][0]) * (corner[i][3] - corner[i][1]); };
+  auto overlaps = [&](int64_t i, int64_t j) {
+    double shared = 1;
+    for (int axis = 0; axis < 2; ++axis)
+      shared *= std::max(std::min(corner[i][axis + 2], corner[j][axis + 2]) - std::max(corner[i][axis], corner[j][axis]), 0.0);
+    const double united = area(i) + area(j) - shared;
+    return united > 0 && shared / united > limit;
+  };
+  std::vector<int64_t> kept;
+  for (int64_t i = 0; i < x.size(0) && int64_t(kept.size()) < most; ++i)
+    if (std::none_of(kept.begin(), kept.end(), [&](int64_t j) { return overlaps(j, i); })) kept.push_back(i);
+  return kept;
+}
+
+// boxes, scores -> the best boxes of all classes of each image, their scores and classes, and how many there are
+void batch_suppression(const Old& c) {
+  TORCH_CHECK(!c.integer("change_coordinate_frame") && !c.integer("transpose_box"),
+              "NotEmulated: change_coordinate_frame or transpose_box");
+  auto boxes = c.in(0), scores = c.in(1);
+  const int64_t most = c.integer("max_total_size");
+  auto found = at::zeros({boxes.size(0), most, 6}, boxes.options()), counts = at::zeros({boxes.size(0)}, at::kInt);
+  for (int64_t image = 0; image < boxes.size(0); ++image) {
+    std::vector<at::Tensor> of_classes;
+    for (int64_t label = 0; label < scores.size(2); ++label) {
+      auto score = scores.select(0, image).select(1, label);
+      auto order = std::get<1>(score.sort(true, 0, true));
+      order = order.masked_select(score.index_select(0, order).to(at::kFloat).gt(c.real("score_threshold", 0)));
+      auto candidates = boxes.select(0, image).select(1, boxes.size(2) > 1 ? label : 0).index_select(0, order);
+      order = order.index_select(0, at::tensor(kept_of(candidates, c.real("iou_threshold", 0), c.integer("max_size_per_class")), at::kLong));
+      auto chosen = score.index_select(0, order).unsqueeze(1);
+      candidates = boxes.select(0, image).select(1, boxes.size(2) > 1 ? label : 0).index_select(0, order);
+      of_classes.push_back(at::cat({candidates, chosen, at::full_like(chosen, double(label))}, 1));
+    }
+    auto all = at::cat(of_classes);
+    all = all.index_select(0, std::get<1>(all.select(1, 4).sort(true, 0, true)).slice(0, 0, most));
+    found[image].slice(0, 0, all.size(0)).copy_(all);
+    counts[image] = all.size(0);
+  }
+  c.put(found.slice(2, 0, 4), 0);
+  c.put(found.select(2, 4), 1);
+  c.put(found.select(2, 5), 2);
+  c.put(counts, 3);
+}
+
 }  // namespace
 
 OldFunctions fake_cann::old_box_functions() {
@@ -284,6 +333,7 @@ OldFunctions fake_cann::old_box_functions() {
       {"CIoU", ciou},
       {"GIoUGrad", iou_gradients<true>},
       {"DIoUGrad", iou_gradients<false>},
+      {"BatchMultiClassNonMaxSuppression", batch_suppression},
       {"BoundingBoxEncode", encode},
       {"BoundingBoxDecode", decode},
       {"YoloBoxesEncode", yolo_encode},

@@ -245,10 +245,30 @@ void max_pool_3d_gradient(const Old& c) {  // x, something of the result's size,
   c.put(result);
 }
 
+// A norm in two steps. Infinity comes as the largest int.
+constexpr double kInfinite = double(std::numeric_limits<int>::max());
+void norm_sums(const Old& c) {
+  auto x = c.in(0).to(at::kFloat).abs();
+  std::vector<int64_t> axes = c.list("axes");
+  if (axes.empty())
+    for (int64_t axis = 0; axis < x.dim(); ++axis) axes.push_back(axis);
+  const double p = c.real("p", 2);
+  const bool kept = c.integer("keepdim") != 0;
+  if (p >= kInfinite) return c.put(x.amax(axes, kept));
+  if (p <= -kInfinite) return c.put(x.amin(axes, kept));
+  c.put(p == 0 ? x.ne(0).sum(axes, kept) : x.pow(p).sum(axes, kept));
+}
+void norm_of_sums(const Old& c) {
+  const double p = c.real("p", 2);
+  c.put(p == 0 || std::abs(p) >= kInfinite ? c.in(0) : c.in(0).pow(1 / p));
+}
+
 }  // namespace
 
 OldFunctions fake_cann::old_network_functions() {
   return {
+      {"LpNormReduceV2", norm_sums},
+      {"LpNormUpdateV2", norm_of_sums},
       {"ScaledMaskedSoftmax", scaled_masked_softmax},
       {"ScaledMaskedSoftmaxGrad", scaled_masked_softmax_gradient},
       {"MaxPool3DGrad", max_pool_3d_gradient},

@@ -223,6 +223,13 @@ void kl_div_backward(const Call& c) {  // gradient, x, target, reduction, target
   c.put(5, -of_mean(c.tensor(0), c.tensor(1), c.integer(3)) * (c.boolean(4) ? target.exp() : target));
 }
 
+void kl_div_target_backward(const Call& c) {  // gradient, x, target, reduction, target is a logarithm -> gradient of it
+  auto x = wide(c.tensor(1)), target = wide(c.tensor(2));
+  auto g = of_mean(c.tensor(0), c.tensor(1), c.integer(3));
+  auto of_target = c.boolean(4) ? (target + 1 - x) * target.exp() : target.log() + 1 - x;
+  c.put(5, g * of_target);
+}
+
 // A weight for each channel, or one for all, beside x.
 at::Tensor weight_beside(const at::Tensor& weight, const at::Tensor& x) {
   return weight.numel() == 1 || x.dim() < 2 ? wide(weight).reshape(-1) : beside(weight.reshape(-1), x);
@@ -288,6 +295,7 @@ Functions fake_cann::layer_functions() {
       {"CrossEntropyLoss", cross_entropy},
       {"CrossEntropyLossGrad", cross_entropy_backward},
       {"KlDivBackward", kl_div_backward},
+      {"KlDivTargetBackward", kl_div_target_backward},
       {"RepeatInterleaveGrad", repeat_backward},
       {"ApplyRotaryPosEmb", apply_rotary},
       {"MoeGatingTopKSoftmax", gating},

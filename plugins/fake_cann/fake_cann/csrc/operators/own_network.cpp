@@ -143,6 +143,22 @@ void logits_backward(const Call& c) {  // gradient, self, target, weight, positi
   c.put(6, c.tensor(0) * of_mean(result, self, c.integer(5)));
 }
 
+void svd(const Call& c) {  // x, whether u and v are square, whether they are wanted -> singular values, u, v
+  auto x = c.tensor(0);
+  if (!c.boolean(2)) return c.put(3, at::linalg_svdvals(x));
+  auto [u, s, vh] = at::linalg_svd(x, c.boolean(1));
+  c.put(3, s);
+  c.put(4, u);
+  c.put(5, vh.mH());
+}
+
+void qr(const Call& c) {  // x, 0 for "reduced", 1 for "complete", 2 for "r" -> q, r
+  const int64_t mode = c.integer(1);
+  auto [q, r] = at::linalg_qr(c.tensor(0), mode == 0 ? "reduced" : mode == 1 ? "complete" : "r");
+  if (mode < 2) c.put(2, q);
+  c.put(3, r);
+}
+
 }  // namespace
 
 Functions fake_cann::network_functions() {
@@ -167,6 +183,8 @@ Functions fake_cann::network_functions() {
        [](const Call& c) { c.put(3, at::max_unpool2d(c.tensor(0), places(c), c.ints(2))); }},
       {"MaxUnpool3d",  // x, places, sizes, strides, padding -> y
        [](const Call& c) { c.put(5, at::max_unpool3d(c.tensor(0), places(c), c.ints(2), c.ints(3), c.ints(4))); }},
+      {"Svd", svd},
+      {"LinalgQr", qr},
       {"L1LossBackward", l1_loss_backward},
       {"BinaryCrossEntropyWithLogits", logits},
       {"BinaryCrossEntropyWithLogitsBackward", logits_backward},
