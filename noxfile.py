@@ -891,14 +891,15 @@ def transformers_4(session: nox.Session) -> None:
 
 
 def run_transformers(session: nox.Session) -> None:
-    """Run tests/with_transformers and tests/with_diffusers, or what follows ``--``, on the real torch_npu with the fake CANN."""
+    """Run tests/with_transformers and tests/with_diffusers, or what follows ``--``, on the fake CANN."""
     # Where torch_npu is installed already, what imports torch to install something has no CANN.
     session.env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     install_requirements(session, TORCH, BUILD, TEST, TEST_TORCH, CANN, TRANSFORMERS[session.name.partition("-3.")[0]])
     install_distributions(session, ROOT, *plugins())
     del session.env["TORCH_DEVICE_BACKEND_AUTOLOAD"]
     run = ("python", "-m", "fake_cann", "run", "-m", "pytest", "-q", "--numprocesses=auto")
-    session.run(*run, *(session.posargs or ["tests/with_transformers", "tests/with_diffusers"]), env={**WITH_BYTECODE, **ONE_THREAD})
+    tests = session.posargs or ["tests/with_transformers", "tests/with_diffusers"]
+    session.run(*run, *tests, env={**WITH_BYTECODE, **ONE_THREAD})
 
 
 @with_libraries(name="cann-beside")

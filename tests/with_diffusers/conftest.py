@@ -1,6 +1,6 @@
 """Tests of diffusers-npu-patches with the real diffusers, on the real torch_npu with the fake CANN.
 
-``python -m fake_cann run -m pytest tests/with_diffusers`` where diffusers is installed; ``nox -s transformers`` makes it so.
+``python -m fake_cann run -m pytest tests/with_diffusers`` where diffusers is installed: ``nox -s transformers``.
 Elsewhere the folder is left out.
 """
 

@@ -237,3 +237,27 @@ def test_reverted_exactly() -> None:
         pass
     assert dict(vars(processor)) == before[0]
     assert attention_dispatch._native_attention.__code__ is before[1]
+
+
+@pytest.mark.parametrize("kind", ["truth values", "added"])
+def test_a_mask_with_one_row_gets_one_for_each_query_unless_it_is_fused(kind: str) -> None:
+    seen = []
+
+    def watch(original: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, *rest: Any, **named: Any) -> Any:
+        seen.append(tuple(attn_mask.shape))
+        return original(query, key, value, attn_mask, *rest, **named)
+
+    target = "diffusers.models.attention_processor:F.scaled_dot_product_attention"
+    below = pc.Patch(
+        "watch",
+        pc.Wrap(target, watch, only_in="diffusers.models.attention_processor"),
+        before=["diffusers.attention.mask_rows"],
+        signatures="any",
+    )
+    module = Attention(query_dim=16, heads=2, dim_head=8, processor=AttnProcessor2_0()).npu()
+    x, mask = torch.randn(2, 9, 16).npu(), torch.ones(2, 1, 9, dtype=torch.bool).npu()
+    mask = mask if kind == "truth values" else mask.float() * -10000.0
+    with pc.Patcher([below, attention.MASK_ROWS]):
+        found = module(x, attention_mask=mask)
+    assert seen == [(2, 2, 9 if kind == "truth values" else 1, 9)]
+    assert torch.allclose(found, module(x, attention_mask=mask), atol=1e-5)

@@ -16,11 +16,11 @@ dimensions 1 to 768, of which torch_npu 2.13 itself sends those up to 512 to the
 from __future__ import annotations
 
 import math
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 import patchcore as pc
 
-__all__ = ["DISPATCHER", "MODULES", "can_dispatch", "can_fuse", "dispatched", "fused"]
+__all__ = ["DISPATCHER", "MASK_ROWS", "MODULES", "can_dispatch", "can_fuse", "dispatched", "fused", "with_every_row"]
 
 _MOST_HEADS, _MOST_TOKENS, _LARGEST_HEAD = 256, 1024 * 1024, 512
 
@@ -183,7 +183,46 @@ def _attend(inputs: tuple[Any, Any, Any], mask: Any, scale: Optional[float], lay
     )[0]
 
 
+def with_every_row(
+    original: Callable[..., Any],
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: Optional[float] = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """Call ``scaled_dot_product_attention`` with a row of the mask for each query, where the mask has one row for all.
+
+    torch reads both in the same way. CANN's kernel wants every row: torch_npu 2.13 expands the mask itself, older
+    releases do not. A mask that is added keeps its one row where the kernel takes it, see :func:`fused`.
+
+    Args:
+        original: the function that is called.
+        query: the arguments of ``scaled_dot_product_attention``, as all that follow.
+        key: see ``query``.
+        value: see ``query``.
+        attn_mask: see ``query``.
+        dropout_p: see ``query``.
+        is_causal: see ``query``.
+        scale: see ``query``.
+        enable_gqa: see ``query``.
+    """
+    one_row = attn_mask is not None and attn_mask.dim() == 4 and attn_mask.shape[2] == 1
+    if (
+        one_row
+        and query.device.type == "npu"
+        and not can_fuse(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    ):
+        attn_mask = attn_mask.expand(-1, -1, query.shape[2], -1)
+    return original(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+
+
 _REQUIRES = ["diffusers>=0.35,<0.43", "torch>=2.4"]
+_LEGACY_NAMES = ["DiffusersNPU", "diffusers_npu"]  # of all patches here together, in mx_driving.patcher
 _TOLERANCES = {"float32": 1e-5, "float16": 5e-3, "bfloat16": 3e-2}
 
 DISPATCHER = pc.Patch(
@@ -196,6 +235,7 @@ DISPATCHER = pc.Patch(
     summary="The default back end of the attention dispatcher: added masks fused, no copies for the layout",
     requires=_REQUIRES,
     needs=["torch_npu"],
+    legacy_names=_LEGACY_NAMES,
     checks=pc.Check("diffusers_npu.checks:dispatched", dtypes=_TOLERANCES),
 )
 
@@ -214,6 +254,7 @@ def _in_module(name: str) -> pc.Patch:
         summary=f"Attention in {last}.py: added masks fused, no copies for the layout",
         requires=_REQUIRES,
         needs=["torch_npu", module],
+        legacy_names=_LEGACY_NAMES,
         checks=pc.Check(f"diffusers_npu.checks:{last}", dtypes=_TOLERANCES),
     )
 
@@ -228,4 +269,19 @@ MODULES = tuple(
         "transformers.transformer_hidream_image",
         "transformers.transformer_lumina2",
     )
+)
+
+MASK_ROWS = pc.Patch(
+    "diffusers.attention.mask_rows",
+    pc.Wrap(
+        "diffusers.models.attention_processor:F.scaled_dot_product_attention",
+        with_every_row,
+        only_in="diffusers.models.attention_processor",
+    ),
+    summary="Attention in attention_processor.py: a mask with one row for all queries gets a row for each",
+    requires=_REQUIRES,
+    needs=["torch_npu"],
+    after=["diffusers.attention.attention_processor"],
+    legacy_names=["AttnProcessor2_0", "attn_processor_2_0", *_LEGACY_NAMES],
+    checks=pc.Check("diffusers_npu.checks:masked_by_truth_values", dtypes=_TOLERANCES),
 )

@@ -66,6 +66,21 @@ def attention_processor(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc
     return _attention(rng, size, AttnProcessor2_0())
 
 
+def masked_by_truth_values(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
+    """Draw a call of ``AttnProcessor2_0`` with a mask of truth values for all queries."""
+    from diffusers.models.attention_processor import AttnProcessor2_0
+
+    module, image, text = _attention_of_tokens(rng, size, AttnProcessor2_0())
+    there = _random(rng, (image.shape[0], 1, text.shape[1])) > 0
+    there[..., :2] = True  # see _tokens
+
+    def call(module: Any, image: Any, text: Any) -> Any:
+        # prepare_attention_mask repeats the mask for each head
+        return module(image, encoder_hidden_states=text, attention_mask=there.to(image.device))
+
+    return pc.Case(_calling(call, module), [image, text])
+
+
 def sana_transformer(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> pc.Case:
     """Draw a call of Sana's attention, with an added mask or none."""
     from diffusers.models.transformers.sana_transformer import SanaAttnProcessor2_0

@@ -76,6 +76,7 @@ GEGLU = pc.Patch(
     summary="GEGLU: the kernel for tensors on the NPU only, with the exact GELU",
     requires=["diffusers>=0.35,<0.43"],
     needs=["torch_npu"],
+    legacy_names=["DiffusersNPU", "diffusers_npu"],
     checks=pc.Check("diffusers_npu.checks:geglu", dtypes={"float32": 1e-5, "float16": 5e-3, "bfloat16": 3e-2}),
 )
 RMS_NORM = pc.Patch(
@@ -84,5 +85,6 @@ RMS_NORM = pc.Patch(
     summary="RMSNorm: the kernel for tensors on the NPU only, and only where it computes what the formula does",
     requires=["diffusers>=0.35,<0.43"],
     needs=["torch_npu"],
+    legacy_names=["DiffusersNPU", "diffusers_npu"],
     checks=pc.Check("diffusers_npu.checks:rms_norm", dtypes={"float32": 1e-5, "float16": 5e-3, "bfloat16": 3e-2}),
 )

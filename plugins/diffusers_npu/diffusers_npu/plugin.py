@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import patchcore as pc
-from diffusers_npu import attention, layers
+from diffusers_npu import attention, layers, own_softmax
 
-PATCHES = (layers.GEGLU, layers.RMS_NORM, attention.DISPATCHER, *attention.MODULES)
+PATCHES = (
+    layers.GEGLU,
+    layers.RMS_NORM,
+    attention.DISPATCHER,
+    *attention.MODULES,
+    attention.MASK_ROWS,
+    *own_softmax.PATCHES,
+)
 
 
 @pc.hookimpl

@@ -37,6 +37,7 @@ SUBMODULES = {
     "mmengine_patch": ["OptimizerWrapper", "optimizer_wrapper"],
     "mmdet_patch": ["ResNetAddRelu", "pseudo_sampler", "resnet_add_relu", "resnet_fp16", "resnet_maxpool"],
     "mmdet3d_patch": ["NuScenes", "NuScenesDataset", "nuscenes_dataset", "nuscenes_metric"],
+    "diffusers_patch": ["AttnProcessor2_0", "DiffusersNPU"],
     "numpy_patch": ["NumpyCompat", "numpy_type"],
     "torch_patch": ["BatchMatmul", "TensorIndex", "batch_matmul", "index"],
     "torch_scatter_patch": ["TorchScatter", "scatter"],
@@ -98,7 +99,7 @@ class TestTheModules:
         with pytest.raises(ImportError):
             importlib.import_module("mx_driving.patcher.absent")
         patcher = importlib.import_module("mx_driving.patcher")
-        with pytest.raises(AttributeError, match="no plugin of patchcore patches transformers or diffusers yet"):
+        with pytest.raises(AttributeError, match="no plugin of patchcore has this patch yet"):
             patcher.FlashAttention
         with pytest.raises(ImportError, match="cannot import name 'FlashAttention'"):
             exec("from mx_driving.patcher import FlashAttention")

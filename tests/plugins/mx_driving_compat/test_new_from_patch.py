@@ -21,7 +21,12 @@ from mx_driving_compat.predefined.table import TABLE
 from patchcore.builtin.new import command as new_command
 from patchcore.cli import main
 
-PLUGINS = {"mmcv": "mmcv_npu", "mmdet3d": "mmdet3d_npu", "torch_npu": "torch_npu_patches"}
+PLUGINS = {
+    "diffusers": "diffusers_npu",
+    "mmcv": "mmcv_npu",
+    "mmdet3d": "mmdet3d_npu",
+    "torch_npu": "torch_npu_patches",
+}
 needs_ruff = pytest.mark.skipif(importlib.util.find_spec("ruff") is None, reason="ruff is not installed")
 
 #: A library that a patch.py is for.
@@ -232,7 +237,7 @@ def test_the_code_follows_the_rules(library: Path, monkeypatch: pytest.MonkeyPat
 
 def test_the_patches_that_other_plugins_provide_are_there(tmp_path: Path) -> None:
     folders = [ROOT / "plugins" / folder for folder in PLUGINS.values()]
-    distributions = {"mmcv": "mmcv-npu-patches", "mmdet3d": "mmdet3d-npu-patches", "torch_npu": "torch-npu-patches"}
+    distributions = {plugin: f"{plugin.replace('_npu', '')}-npu-patches" for plugin in PLUGINS}
     for plugin, package in PLUGINS.items():
         write_distribution(tmp_path, distributions[plugin], plugins={plugin: f"{package}.plugin"})
     printed = python("-m", "patchcore", "list", "--format", "json", path=[tmp_path, *folders], cwd=tmp_path)

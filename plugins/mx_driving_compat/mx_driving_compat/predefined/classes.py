@@ -176,5 +176,5 @@ _CLASS_OF: dict[Any, type[Predefined]] = {function: _CLASSES[name] for name, fun
 #: The predefined patches of API 2.0, and those of them that are applied by default, each in its order.
 ALL: list[type[Predefined]] = [_CLASSES[entry.class_name] for entry in _PROVIDED if not entry.part_of]
 DEFAULT: list[type[Predefined]] = [
-    _CLASSES[entry.class_name] for entry in _PROVIDED if entry.default and not entry.part_of
+    _CLASSES[entry.class_name] for entry in _PROVIDED if entry.default and not entry.on_request and not entry.part_of
 ]

@@ -10,6 +10,7 @@ from typing import NamedTuple, Optional
 __all__ = ["TABLE", "Entry", "find_entry"]
 
 _MMCV, _MMDET3D, _TORCH = "mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches"
+_DIFFUSERS = "diffusers-npu-patches"
 
 
 class Entry(NamedTuple):
@@ -26,6 +27,7 @@ class Entry(NamedTuple):
         function: its function in API 1.0, empty if there is none.
         legacy_names: the names by which the interface finds the plugin's patches; ``(name,)`` if empty.
         aliases: further names of the class.
+        on_request: True if the interface applies it only where a program names it, though the plugin does by default.
         part_of: the class of API 2.0 that does this and more, if the patch is a function of its own in API 1.0 only.
     """
 
@@ -40,6 +42,7 @@ class Entry(NamedTuple):
     legacy_names: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     part_of: str = ""
+    on_request: bool = False
 
     @property
     def module(self) -> str:
@@ -283,8 +286,40 @@ TABLE = (
     Entry("FlashAttentionVarlen", "flash_attention_varlen", "transformers"),
     Entry("TransformersNPU", "transformers_npu", "transformers"),
     Entry("QWen3VLNPU", "qwen3vl_npu", "transformers"),
-    Entry("AttnProcessor2_0", "attn_processor_2_0", "diffusers"),
-    Entry("DiffusersNPU", "diffusers_npu", "diffusers"),
+    Entry(
+        "AttnProcessor2_0",
+        "attn_processor_2_0",
+        "diffusers",
+        "A mask with one row for all queries gets a row for each.",
+        _DIFFUSERS,
+        ("diffusers.attention.mask_rows",),
+        on_request=True,
+    ),
+    Entry(
+        "DiffusersNPU",
+        "diffusers_npu",
+        "diffusers",
+        "All patches of diffusers.",
+        _DIFFUSERS,
+        (
+            "diffusers.geglu",
+            "diffusers.rms_norm",
+            "diffusers.attention.dispatcher",
+            "diffusers.attention.attention_processor",
+            "diffusers.attention.sana_transformer",
+            "diffusers.attention.transformer_cogview4",
+            "diffusers.attention.transformer_hidream_image",
+            "diffusers.attention.transformer_lumina2",
+            "diffusers.attention.mask_rows",
+            "diffusers.softmax.AttentionPooling",
+            "diffusers.softmax.IPAdapterTimeImageProjectionBlock",
+            "diffusers.softmax.PerceiverAttention",
+            "diffusers.softmax.PerceiverCrossAttention",
+            "diffusers.softmax.SelfAttention1d",
+            "diffusers.softmax.LTX2AudioAttnBlock",
+        ),
+        on_request=True,
+    ),
 )
 
 _BY_NAME = {name: entry for entry in TABLE for name in (entry.class_name, entry.name, entry.function) if name}
