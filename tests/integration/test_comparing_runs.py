@@ -68,6 +68,32 @@ for _ in range(2):
     optimizer.step()
 dist.destroy_process_group()
 """
+SPAWN = """
+import os
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+
+class Data(Dataset):
+    def __init__(self):
+        self.layer = torch.nn.Linear(6, 6)
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return self.layer(torch.ones(6)).detach()
+
+def work(rank, folder):
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(6, 6))
+    for x in DataLoader(Data(), 2, num_workers=1):
+        model(x).sum().backward()
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(work, args=(os.getcwd(),), nprocs=2)
+"""
 INFER = "import torch\nfrom net import Net\ntorch.manual_seed(0)\nprint(Net().eval()(torch.ones(2, 6)).sum().item())\n"
 #: Moves the values of a tensor by one place: sums, norms and extremes stay as they are.
 PATCH = """
@@ -86,7 +112,14 @@ COMPARE = (*PYTHON, "-m", "patchcore", "compare")
 
 @pytest.fixture
 def place(tmp_path: Path) -> Workplace:
-    files = {"net.py": NET, "train.py": TRAIN, "ranks.py": RANKS, "infer.py": INFER, "rolling.py": PATCH}
+    files = {
+        "net.py": NET,
+        "train.py": TRAIN,
+        "ranks.py": RANKS,
+        "infer.py": INFER,
+        "spawn.py": SPAWN,
+        "rolling.py": PATCH,
+    }
     return Workplace(tmp_path, files)
 
 
@@ -127,6 +160,13 @@ def test_ranks_are_compared_each_with_its_own(place: Workplace) -> None:
     done = place.run(*COMPARE, "--second=-p rolling", "--", *TORCHRUN, "ranks.py", code=1)
     assert "first divergence: step 1, forward: output of Net.first.linear in rank0\n" in done.out
     assert "  rank1    1 " in done.out or "--all shows them" in done.out
+
+
+def test_ranks_that_the_program_spawns_are_recorded_and_their_workers_are_not(place: Workplace) -> None:
+    place.run(*RUN, "--record", "records", "spawn.py")
+    files = sorted(path.name for path in (place.folder / "records").iterdir())
+    assert files == ["rank0.records.jsonl", "rank1.records.jsonl"]
+    assert {record["name"] for record in records(place, "rank0")[1:-1]} == {"Linear"}
 
 
 def test_tensors_are_compared_value_by_value(place: Workplace) -> None:

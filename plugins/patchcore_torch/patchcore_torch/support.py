@@ -117,7 +117,7 @@ def start_process(patcher: Patcher) -> None:
         from patchcore_torch.recording.applied import remember
 
         remember(patcher)
-    if _is_set(patcher.settings):
+    if patcher.settings.get("profiling") is not None or patcher.settings.get("brake") is not None:
         from patchcore_torch.training.ending import complain_without_steps
 
         complain_without_steps()

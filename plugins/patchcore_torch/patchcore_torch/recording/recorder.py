@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Callable, Optional
 
-from patchcore.plugin import describe_error, print_message, process_rank, run_role
+from patchcore.plugin import describe_error, print_message, process_rank, rank_variable, run_role
 from patchcore_torch.recording.naming import Names
 from patchcore_torch.recording.options import Ranges, RecordingOptions
 from patchcore_torch.recording.records import RecordFile
@@ -26,6 +26,8 @@ FORWARD, GRADIENT, PARAMETER_GRADIENT = "forward", "gradient", "parameter gradie
 PARAMETER, STATE, OPERATOR = "parameter", "optimizer state", "operator"
 
 _SITE_PACKAGES = tuple(sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}))
+#: The role of a process that is neither the program nor a rank.
+WORKER = "worker"
 #: Folders of packages whose frames are never the place of a call.
 _PASSED = ("torch", "patchcore_torch", "patchcore", "torch_npu")
 
@@ -54,7 +56,9 @@ class Recorder:
         self._calls: dict[tuple[str, str], int] = {}
         self._lock = threading.RLock()
         self._local = threading.local()  # modules: those that are being called; busy: describing a tensor
-        self._off = process_rank() not in Ranges(self.options.ranks, "ranks", 0)
+        self._off = False
+        self._name = ""  # of this process, once it has something to record
+        self._process = os.getpid()
         self._recorded: set[int] = set()
         self._unseen = 0
 
@@ -71,7 +75,22 @@ class Recorder:
     @property
     def recording(self) -> bool:
         """Whether what happens now is recorded."""
-        return not self._off and self._step in self._steps and not getattr(self._local, "busy", False)
+        if self._off or self._step not in self._steps or getattr(self._local, "busy", False):
+            return False
+        if os.getpid() != self._process:  # forked: the parent writes
+            self._off, self._file = True, None
+        elif not self._name:
+            self._decide()
+        return not self._off
+
+    def _decide(self) -> None:
+        """Name this process; it writes nothing if it is a worker, or a rank that is not to be recorded."""
+        rank = _rank()
+        self._name = "main" if rank is None else f"rank{rank}"
+        if rank is None:
+            self._off = run_role() == WORKER
+        else:
+            self._off = rank not in Ranges(self.options.ranks, "ranks", 0)
 
     def _flush(self) -> None:
         if self._file is not None:
@@ -263,7 +282,7 @@ class Recorder:
             import torch
 
             header = {"role": run_role(), "torch": torch.__version__, "options": self.options.to_dict()}
-            self._file = RecordFile(Path(self.options.path), header, self.options.limit * 1_000_000)
+            self._file = RecordFile(Path(self.options.path), self._name, header, self.options.limit * 1_000_000)
             at_end(self._finish)
         return self._file
 
@@ -281,8 +300,16 @@ class Recorder:
                 f"the recording reached {self.options.limit} MB in step {steps[-1]} and is not complete; name fewer "
                 "steps with --record-steps, or raise --record-limit"
             )
-        if not process_rank():
+        if self._name in ("main", "rank0"):
             print_message(f"recorded {_steps_text(steps)} in {file.path}; patchcore compare reads it")
+
+
+def _rank() -> Optional[int]:
+    """Return the rank of this process: of its process group, else of its launcher; ``None`` for one without ranks."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank()) if distributed.get_world_size() > 1 else None
+    return None if rank_variable() is None else process_rank()
 
 
 def _steps_text(steps: list[int]) -> str:

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from patchcore.plugin import append_text, process_rank, rank_variable, write_whole
+from patchcore.plugin import append_text, write_whole
 
-__all__ = ["FILES", "FORMAT", "NAMES", "RecordFile", "process_name"]
+__all__ = ["FILES", "FORMAT", "NAMES", "RecordFile"]
 
 #: The version of the format; a reader refuses another one.
 FORMAT = 1
@@ -25,11 +25,6 @@ _SUFFIX = FILES[1:]
 _AT_ONCE = 200
 
 
-def process_name() -> str:
-    """Return the name under which this process is recorded: ``rank3``, or ``main`` for a program without ranks."""
-    return f"rank{process_rank()}" if rank_variable() is not None else "main"
-
-
 class RecordFile:
     """Writes the records of this process, as they come.
 
@@ -37,6 +32,7 @@ class RecordFile:
 
     Args:
         folder: for the files; made if it is not there.
+        name: of this process, ``main`` or ``rank3``.
         header: facts about the run.
         limit: bytes; no record is written after that.
 
@@ -48,18 +44,18 @@ class RecordFile:
         OSError: it cannot be written.
     """
 
-    def __init__(self, folder: Path, header: dict[str, Any], limit: int) -> None:
+    def __init__(self, folder: Path, name: str, header: dict[str, Any], limit: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.full = False
         self._limit = limit
         self._bytes = 0
         self._number = 0
         self._lines: list[str] = []
-        self.path = self._create(folder, header)
+        self.path = self._create(folder, name, header)
 
     @staticmethod
-    def _create(folder: Path, header: dict[str, Any]) -> Path:
-        name, attempt = process_name(), 1
+    def _create(folder: Path, name: str, header: dict[str, Any]) -> Path:
+        attempt = 1
         while True:
             path = folder / f"{name}{f'-{attempt}' if attempt > 1 else ''}{_SUFFIX}"
             first = {"format": FORMAT, "process": name, "attempt": attempt, "arguments": sys.argv, **header}
