@@ -7,24 +7,12 @@ from __future__ import annotations
 
 import patchcore as pc
 from transformers_npu.doors.patches import DOORS
-from transformers_npu.kernels import norms
+from transformers_npu.families.patches import PATCHES as FAMILIES
 
 __all__ = ["register_patches"]
-
-LLAMA_RMS_NORM = pc.Patch(
-    "transformers.llama_rms_norm",
-    summary="the RMSNorm of Llama on the NPU kernel",
-    requires="transformers>=4.51",
-    needs="torch_npu",
-    changes=[
-        pc.Replace(
-            "transformers.models.llama.modeling_llama:LlamaRMSNorm.forward", norms.plain, when_call=norms.takes_plain
-        )
-    ],
-)
 
 
 @pc.hookimpl
 def register_patches() -> tuple[pc.Patch, ...]:
     """Return the patches, in the order in which they apply."""
-    return (*DOORS, LLAMA_RMS_NORM)
+    return (*DOORS, *FAMILIES)

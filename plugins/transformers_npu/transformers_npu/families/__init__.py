@@ -1,0 +1,1 @@
+"""Families: what the functions of modeling modules compute, and the kernels that compute the same."""

@@ -1,0 +1,26 @@
+"""Which tensors the fused kernels take: plain tensors on one NPU, in one floating-point type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["alike"]
+
+
+def alike(first: Any, *others: Any) -> bool:
+    """Return True if all are plain tensors on one NPU, in the same one of float32, float16 and bfloat16.
+
+    Graphs are left to their compiler: it fuses the small operators of the original itself.
+
+    Args:
+        first: of the call.
+        others: of the call.
+    """
+    import torch
+
+    if first.device.type != "npu" or torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return False
+    return first.dtype in (torch.float32, torch.float16, torch.bfloat16) and all(
+        type(each) in (torch.Tensor, torch.nn.Parameter) and each.dtype == first.dtype and each.device == first.device
+        for each in (first, *others)
+    )
