@@ -61,7 +61,7 @@ def test_a_norm_is_known_under_any_name_and_spelling() -> None:
         ("self.weight *", "(1 + self.weight) *"),
         ("hidden_states.to(input_dtype)", "hidden_states"),
         ("variance + self", "variance - self"),
-        ("torch.rsqrt(variance", "torch.sqrt(variance"),
+        ("torch.rsqrt(variance", "2 * torch.rsqrt(variance"),
         ("torch.float32", "torch.float64"),
     ],
 )

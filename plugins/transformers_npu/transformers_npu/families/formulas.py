@@ -24,7 +24,7 @@ LONGEST = 6000
 DEEPEST = 4
 
 #: A value: its text, or the values of a tuple.
-Value = Union[str, tuple["Value", ...]]  # type: ignore[misc]
+Value = Union[str, tuple["Value", ...]]
 
 #: The names of arguments after the tensor, of functions that are also methods of tensors.
 PARAMETERS = {
@@ -250,10 +250,10 @@ class _Walk:
         if isinstance(node, ast.Name):
             return env.get(node.id, self._scope.imports.get(node.id, f"<{node.id}>"))
         if isinstance(node, ast.Constant):
-            value = node.value
-            if value is ...:
+            constant = node.value
+            if constant is ...:
                 return "..."
-            return repr(int(value) if isinstance(value, float) and value.is_integer() else value)
+            return repr(int(constant) if isinstance(constant, float) and constant.is_integer() else constant)
         if isinstance(node, ast.Tuple):
             if any(isinstance(each, ast.Starred) for each in node.elts):
                 return f"({', '.join(self._starred(each, env) for each in node.elts)})"
