@@ -123,7 +123,6 @@ if TYPE_CHECKING:
     from patchcore.planning.candidates import Candidate as Candidate
     from patchcore.planning.candidates import select_patches as select_patches
     from patchcore.planning.conditions import Environment as Environment
-    from patchcore.planning.distributions import provider_of as provider_of
     from patchcore.planning.distributions import version_of as version_of
     from patchcore.planning.distributions import version_of_provider as version_of_provider
     from patchcore.planning.plan import PlannedPatch as PlannedPatch
@@ -202,7 +201,7 @@ TASKS = {
         "patchcore.planning.candidates": ("Candidate", "select_patches"),
         "patchcore.planning.plan": ("PlannedPatch",),
         "patchcore.planning.conditions": ("Environment",),
-        "patchcore.planning.distributions": ("provider_of", "version_of", "version_of_provider"),
+        "patchcore.planning.distributions": ("version_of", "version_of_provider"),
         "patchcore.planning.provenance": ("LOCAL_PROVENANCE", "Provenance"),
         "patchcore.settings": ("Choice", "check_names", "check_path"),
         "patchcore.report": ("APPLIED", "ChangeRecord", "FAILED", "PENDING", "PatchRecord", "SKIPPED"),

@@ -24,6 +24,7 @@ SUBJECTS = {
     "references": "reference_pass",
     "on-import": "on_import",
     "rewriting": "rewriting",
+    "audit": "auditing",
     "child-process": "child_processes",
     "run-options": "run_options",
     "report": "report_of_many",

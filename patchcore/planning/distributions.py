@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Optional
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-__all__ = ["headers", "is_in", "parse_requirement", "provider_of", "version_of", "version_of_provider"]
+__all__ = ["headers", "is_in", "parse_requirement", "version_of", "version_of_provider"]
 
 _REQUIREMENT = (
     r"(?a)[ \t]*(?P<name>[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)[ \t]*(?P<specifiers>[<>=!~](?:[^;@\[\]()\s]|[ \t])*)?"
@@ -63,28 +63,16 @@ def version_of_provider(package: str) -> Optional[str]:
         >>> version_of_provider("pluggy") == importlib.metadata.version("pluggy")
         True
     """
-    provider = provider_of(package)
-    return None if provider is None else provider[1]
-
-
-def provider_of(package: str) -> Optional[tuple[str, str]]:
-    """Return name and version of the distribution that provides import package ``package``, the first on the path.
-
-    Examples:
-        >>> from patchcore.plugin import provider_of
-        >>> provider_of("yaml_of_nobody") is None
-        True
-    """
     from patchcore.stdlib import metadata
 
     try:
         for distribution in metadata.distributions():
             try:
-                found = headers(distribution) if _provides(distribution, package) else {}
+                version = headers(distribution).get("Version") if _provides(distribution, package) else None
             except Exception:  # the remainder of a broken installation provides nothing
                 continue
-            if "Version" in found:
-                return found.get("Name", package), found["Version"]
+            if version is not None:
+                return version
     except Exception:  # finders on sys.meta_path belong to the program and may raise anything
         pass
     return None

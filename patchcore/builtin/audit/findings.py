@@ -19,6 +19,7 @@ from patchcore.builtin.audit.owners import (
     owner_of,
     owner_of_file,
     owner_of_module,
+    replaces_python,
     same_distribution,
     version_of_owner,
 )
@@ -248,7 +249,10 @@ def _writer(
         return writer_of(seen[-1])
     guessed = guess(difference, "" if home in (C_CODE, UNKNOWN) else home)
     is_own = not home or home.startswith((PYTHON, "<")) or same_distribution(home, owner_of_module(difference.module))
-    maker = UNKNOWN if is_own or difference.kind == "module" else home  # new code is most often the maker's
+    is_new = difference.kind == "module" and difference.before is ABSENT
+    maker = UNKNOWN if is_own or is_new else home  # new code is most often the maker's
+    if difference.kind == "module" and replaces_python(difference.name, difference.now):
+        maker = home
     if guessed is None:
         return Writer(maker, after=after, guessed=True)
     return guessed._replace(after=after, owner=guessed.owner if maker == UNKNOWN else maker)

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Optional
 
 from patchcore.objects.binding import wrapped_callable
 from patchcore.objects.modules import is_class, namespace_of, qualified_name
-from patchcore.planning.distributions import provider_of
+from patchcore.planning.distributions import headers
+from patchcore.stdlib import metadata
 
 __all__ = [
     "C_CODE",
@@ -135,12 +137,20 @@ def inside_of(value: Any) -> Any:
             inner = value.func
         elif kind is MethodType:
             inner = value.__func__
+        elif kind is FunctionType and _is_general(value.__code__.co_filename):
+            inner = value.__dict__.get("__wrapped__")  # of a decorator such as `contextlib.contextmanager`
         else:
             return value
         if inner is value or inner is None:
             return value
         value = inner
     return value
+
+
+def _is_general(file: str) -> bool:
+    """True for files with decorators for everybody: of the standard library, and its additions."""
+    owner = owner_of_file(file)
+    return owner.startswith(PYTHON) or owner == "typing_extensions"
 
 
 def _of_code(code: CodeType, names: dict[str, Any]) -> str:
@@ -177,8 +187,25 @@ def _plain(value: Any, name: str) -> Any:
 
 
 @functools.cache
+def _providers() -> dict[str, tuple[str, str]]:
+    """Return name and version of the distribution of each installed top-level package, the first on the path."""
+    found: dict[str, tuple[str, str]] = {}
+    for distribution in metadata.distributions():
+        try:
+            known = headers(distribution)
+            declared = (distribution.read_text("top_level.txt") or "").split()
+            if not declared:  # lines such as `torch/nn/modules/linear.py,sha256=...,4711`
+                record = distribution.read_text("RECORD") or ""
+                declared = re.findall(r"^([A-Za-z_]\w*)(?:/|\.[\w.-]+,)", record, re.MULTILINE)
+            for name in set(declared):
+                found.setdefault(_top(name), (known["Name"], known["Version"]))
+        except Exception:  # the remainder of a broken installation provides nothing
+            continue
+    return found
+
+
 def _provider(owner: str) -> Optional[tuple[str, str]]:
-    return None if owner.startswith((PYTHON, "<")) else provider_of(owner) or provider_of(f"_{owner}")
+    return _providers().get(owner)
 
 
 @functools.cache

@@ -96,6 +96,8 @@ def _of_definition(difference: Difference) -> str:
         return ""
     if name in _globals_of(difference.module):
         return "global statement of the module"
+    if before is ABSENT and mro_lookup(type(owner), "__getattr__") is not ABSENT and home == owner_of(type(owner)):
+        return "lazy module"
     if before is ABSENT and home in _imported_owners(difference.module):
         space = namespace_of(owner) or {}
         if "__getattr__" in space or mro_lookup(type(owner), "__getattr__") is not ABSENT:

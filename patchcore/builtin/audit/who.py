@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from types import FunctionType
@@ -19,7 +19,6 @@ from patchcore.builtin.audit.owners import (
     owner_of_module,
     same_distribution,
 )
-from patchcore.builtin.audit.rules import source_tree
 from patchcore.builtin.audit.writes import Frame, Write
 from patchcore.objects.modules import ABSENT
 
@@ -90,18 +89,24 @@ def guess(difference: Difference, home: str) -> Optional[Writer]:
         home: the owner of the new code; its modules are searched first. Empty if the code was removed.
     """
     own = owner_of_module(difference.module)
-    loaded = [name for name in list(sys.modules) if name == "__main__" or not _is_of(name, own)]
-    near = [name for name in loaded if home and same_distribution(owner_of_module(name), home)]
-    for names in (near, [name for name in loaded if name not in set(near) and not _is_of(name, _OURS)]):
-        found = sorted(_sites(difference, names), reverse=True)
+    owners = _modules_by_owner(len(sys.modules))
+    near = [owner for owner in owners if home and owner != own and same_distribution(owner, home)]
+    far = [owner for owner in owners if owner not in (own, _OURS, *near) and not owner.startswith(PYTHON)]
+    for chosen in (near, far):
+        found = sorted(_sites(difference, [name for owner in chosen for name in owners[owner]]), reverse=True)
         if found:
             _, module, line = found[0]
             return Writer(owner_of_module(module), f"{short(_file(module))}:{line}", guessed=True)
     return None
 
 
-def _is_of(module: str, owner: str) -> bool:
-    return owner_of_module(module) == owner
+@functools.lru_cache(maxsize=1)
+def _modules_by_owner(count: int) -> dict[str, list[str]]:
+    """Return the names of the loaded modules by owner; ``count`` is how many are loaded."""
+    found: dict[str, list[str]] = {}
+    for name in list(sys.modules):
+        found.setdefault(owner_of_module(name), []).append(name)
+    return found
 
 
 def _file(module: str) -> str:
@@ -109,46 +114,43 @@ def _file(module: str) -> str:
 
 
 def _sites(difference: Difference, modules: Sequence[str]) -> Iterator[tuple[int, str, int]]:
-    """Yield how much a line looks like the write, its module and its number."""
-    name = difference.name
+    """Yield how much a line looks like the write, its module and its number.
+
+    Lines are searched for with regular expressions: to parse the modules of torch_npu and torch took two minutes.
+    """
+    names = ("__code__", "__defaults__") if difference.kind == "body" else (difference.name,)
     defined = _code_file(difference.now)
     for module in modules:
-        if name.encode() not in _source(module):
-            continue
-        tree = source_tree(module)
-        for node in ast.walk(tree) if tree is not None else ():
-            likeness = _likeness(node, difference)
-            if likeness:
-                yield likeness + 2 * (defined == _file(module)), module, int(getattr(node, "lineno", 0))
+        for name in names:
+            if name in _words(module):
+                for likeness, line in _lines(_text(_file(module)), name, of_item=difference.kind == "module"):
+                    yield likeness + 2 * (defined == _file(module)), module, line
 
 
-def _likeness(node: ast.AST, difference: Difference) -> int:
-    """Return 0 for a node that is no write of the name, and more the more certain it is."""
-    name = difference.name
-    if difference.kind == "body":
-        return 3 if isinstance(node, ast.Attribute) and _stores(node, "__code__", "__defaults__") else 0
-    if isinstance(node, ast.Attribute):
-        of_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-        return 3 if _stores(node, name) and not of_self and difference.kind != "module" else 0
-    if isinstance(node, ast.Subscript):
-        return 2 if isinstance(node.ctx, (ast.Store, ast.Del)) and _is_text(_index(node), name) else 0
-    if isinstance(node, ast.Call):
-        texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
-        if any(text == name or text.endswith(f".{name}") for text in texts):
-            return 3 if isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr") else 1
-    return 0
+def _lines(text: str, name: str, *, of_item: bool) -> Iterator[tuple[int, int]]:
+    """Yield how certainly a line writes a name, and its number.
 
-
-def _stores(node: ast.Attribute, *names: str) -> bool:
-    return node.attr in names and isinstance(node.ctx, (ast.Store, ast.Del))
-
-
-def _index(node: ast.Subscript) -> Any:
-    return node.slice
-
-
-def _is_text(node: Any, text: str) -> bool:
-    return isinstance(node, ast.Constant) and node.value == text
+    Args:
+        text: of the module.
+        name: that is written.
+        of_item: look for writes to ``sys.modules`` only.
+    """
+    word = re.escape(name)
+    patterns = [(2, rf"""\[\s*["']{word}["']\s*\]\s*=(?!=)""")]
+    if not of_item:
+        patterns += [
+            (3, rf"""(?<!\bself)(?<!\bcls)\.{word}\s*=(?!=)|\bdel\s.*\.{word}\b"""),
+            (3, rf"""\b(?:set|del)attr\(.*,\s*["']{word}["']"""),
+            (1, rf"""\(.*["'](?:[\w.]+\.)?{word}["']"""),
+        ]
+    place = text.find(name)
+    while place >= 0:
+        start, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
+        line = text[start : end if end >= 0 else len(text)]
+        for likeness, pattern in patterns:
+            if re.search(pattern, line):
+                yield likeness, text.count("\n", 0, start) + 1
+        place = text.find(name, start + len(line))
 
 
 def _code_file(value: Any) -> str:
@@ -156,11 +158,17 @@ def _code_file(value: Any) -> str:
 
 
 @functools.cache
-def _source(module: str) -> bytes:
-    """Return the source of a loaded module, empty if it has none."""
-    file = _file(module)
+def _words(module: str) -> frozenset[str]:
+    """Return the words in the source of a loaded module; none if it has no source."""
+    return frozenset(re.findall(r"\w+", _text(_file(module))))
+
+
+@functools.lru_cache(maxsize=64)
+def _text(file: str) -> str:
+    if not file.endswith(".py"):
+        return ""
     try:
-        with open(file, "rb") as stream:
-            return stream.read() if file.endswith(".py") else b""
+        with open(file, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
     except OSError:
-        return b""
+        return ""
