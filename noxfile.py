@@ -848,7 +848,8 @@ def cann_plugins(session: nox.Session) -> None:
         stamp.write()
     del session.env["TORCH_DEVICE_BACKEND_AUTOLOAD"]
     run = ("python", "-m", "fake_cann", "run", "-m", "pytest", "-q", "--numprocesses=auto")
-    folders = ["tests/emulated", "tests/fake_cann/test_adapter_names.py", "tests/fake_cann/test_default_adapter.py"]
+    folders = ["tests/emulated", *(f"tests/fake_cann/test_{name}.py" for name in ("adapter_names", "default_adapter"))]
+    folders += [f"tests/fake_cann/test_{name}.py" for name in ("wheels", "conjugated_copies")]
     folders += ["tests/openmmlab"] * has_operators(environment)
     for folder in folders:
         env = {**WITH_BYTECODE, **environment.of_tests()}
