@@ -8,6 +8,7 @@ from __future__ import annotations
 import patchcore as pc
 from transformers_npu.doors.patches import DOORS
 from transformers_npu.families.patches import PATCHES as FAMILIES
+from transformers_npu.processing.placeholders import PLACEHOLDERS
 
 __all__ = ["register_patches"]
 
@@ -15,4 +16,4 @@ __all__ = ["register_patches"]
 @pc.hookimpl
 def register_patches() -> tuple[pc.Patch, ...]:
     """Return the patches, in the order in which they apply."""
-    return (*DOORS, *FAMILIES)
+    return (*DOORS, *FAMILIES, PLACEHOLDERS)

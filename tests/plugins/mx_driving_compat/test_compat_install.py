@@ -38,6 +38,7 @@ SUBMODULES = {
     "mmdet_patch": ["ResNetAddRelu", "pseudo_sampler", "resnet_add_relu", "resnet_fp16", "resnet_maxpool"],
     "mmdet3d_patch": ["NuScenes", "NuScenesDataset", "nuscenes_dataset", "nuscenes_metric"],
     "diffusers_patch": ["AttnProcessor2_0", "DiffusersNPU"],
+    "transformers_patch": ["FlashAttention", "FlashAttentionVarlen", "Qwen3VL_get_placeholder_mask"],
     "numpy_patch": ["NumpyCompat", "numpy_type"],
     "torch_patch": ["BatchMatmul", "TensorIndex", "batch_matmul", "index"],
     "torch_scatter_patch": ["TorchScatter", "scatter"],
@@ -100,9 +101,9 @@ class TestTheModules:
             importlib.import_module("mx_driving.patcher.absent")
         patcher = importlib.import_module("mx_driving.patcher")
         with pytest.raises(AttributeError, match="no plugin of patchcore has this patch yet"):
-            patcher.FlashAttention
-        with pytest.raises(ImportError, match="cannot import name 'FlashAttention'"):
-            exec("from mx_driving.patcher import FlashAttention")
+            patcher.Qwen3RMSNorm
+        with pytest.raises(ImportError, match="cannot import name 'Qwen3RMSNorm'"):
+            exec("from mx_driving.patcher import Qwen3RMSNorm")
 
     def test_what_is_pickled_is_found_again(self, either: bool) -> None:
         from mx_driving.patcher.patch import AtomicPatch  # type: ignore[import-not-found]

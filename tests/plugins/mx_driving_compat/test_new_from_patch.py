@@ -26,6 +26,7 @@ PLUGINS = {
     "mmcv": "mmcv_npu",
     "mmdet3d": "mmdet3d_npu",
     "torch_npu": "torch_npu_patches",
+    "transformers": "transformers_npu",
 }
 needs_ruff = pytest.mark.skipif(importlib.util.find_spec("ruff") is None, reason="ruff is not installed")
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, Optional
 __all__ = ["TABLE", "Entry", "find_entry"]
 
 _MMCV, _MMDET3D, _TORCH = "mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches"
-_DIFFUSERS = "diffusers-npu-patches"
+_DIFFUSERS, _TRANSFORMERS = "diffusers-npu-patches", "transformers-npu-patches"
 
 
 class Entry(NamedTuple):
@@ -282,8 +282,33 @@ TABLE = (
     ),
     Entry("Qwen3RMSNorm", "qwen3_rmsnorm", "transformers"),
     Entry("Qwen3RoPE", "qwen3_rope", "transformers"),
-    Entry("FlashAttention", "flash_attention", "transformers"),
-    Entry("FlashAttentionVarlen", "flash_attention_varlen", "transformers"),
+    Entry(
+        "FlashAttention",
+        "flash_attention",
+        "transformers",
+        "Flash attention on the kernel, which keeps sliding windows.",
+        _TRANSFORMERS,
+        ("transformers.flash_windows",),
+        on_request=True,
+    ),
+    Entry(
+        "FlashAttentionVarlen",
+        "flash_attention_varlen",
+        "transformers",
+        "Flash attention of several sequences on the kernel, which keeps sliding windows.",
+        _TRANSFORMERS,
+        ("transformers.flash_windows",),
+        on_request=True,
+    ),
+    Entry(
+        "Qwen3VL_get_placeholder_mask",
+        "get_placeholder_mask",
+        "transformers",
+        "Qwen3-VL counts the tokens of images without a copy of their embeddings.",
+        _TRANSFORMERS,
+        ("transformers.qwen3_vl_placeholders",),
+        on_request=True,
+    ),
     Entry("TransformersNPU", "transformers_npu", "transformers"),
     Entry("QWen3VLNPU", "qwen3vl_npu", "transformers"),
     Entry(

@@ -83,6 +83,7 @@ FLASH_WINDOWS = pc.Patch(
     summary='attn_implementation="flash_attention_2" keeps sliding windows, which transformers drops on an NPU',
     requires=[LIBRARY, TORCH],
     needs=["torch_npu"],
+    legacy_names=["FlashAttention", "flash_attention", "FlashAttentionVarlen", "flash_attention_varlen"],
     checks=pc.Check("transformers_npu.doors.checks:flash", dtypes=DTYPES),
 )
 

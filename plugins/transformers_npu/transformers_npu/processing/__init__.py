@@ -1,0 +1,1 @@
+"""Code between the processor and the model: which tokens stand for images."""
