@@ -168,7 +168,8 @@ def remarks(entry: PlannedPatch, environment: Environment, thorough: bool) -> Se
         entry: the patch with its plugin and its targets.
         environment: the installed libraries, as the plan has them.
         thorough: true if a plan is shown, checked or applied under the policy ``raise``: the implementation may read
-            sources. False once in each process, when the patch was applied: be quick.
+            sources. False once in each process, when the patch was applied, or skipped because all that it adds is
+            there: be quick.
     """
 
 

@@ -37,7 +37,7 @@ from patchcore.planning.revising import continue_plan, with_vetoes
 from patchcore.planning.spelling import alias_remarks
 from patchcore.plugins import Plugins
 from patchcore.process import caller, describe_process, process_rank
-from patchcore.report import APPLIED, FAILED, FAILURES, PatchRecord, Remark, Report
+from patchcore.report import APPLIED, FAILED, FAILURES, SKIPPED, PatchRecord, Remark, Report
 from patchcore.settings import POLICIES, Choice, LocalModule, Settings
 from patchcore.stderr import show_failure
 
@@ -753,10 +753,13 @@ class Patcher(contextlib.ContextDecorator):
         return remarks
 
     def _remarks(self, entry: PlannedPatch) -> tuple[str, ...]:
-        """Return the remarks of plugins on an applied patch. The hook is called, and the remarks are logged, once."""
+        """Return the remarks of plugins on a patch that was applied, or skipped when it was to write.
+
+        The hook is called, and the remarks are logged, once.
+        """
         name = entry.patch.name
         application = self._applications.get(name)
-        if application is not None and name not in self._remarked and application.status == APPLIED:
+        if application is not None and name not in self._remarked and application.status in (APPLIED, SKIPPED):
             found = self.plugins.remarks(entry, thorough=False, environment=self._environment)
             remarks = [remark for remark in found if remark.text]
             self._remarked[name] = tuple(remark.text for remark in remarks)

@@ -7,10 +7,12 @@ environment.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
 from patchcore.hookspecs import hookimpl
+from patchcore.report import SKIPPED
 
 if TYPE_CHECKING:
     import argparse
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
     from patchcore.planning.candidates import Candidate
     from patchcore.planning.conditions import Environment
     from patchcore.planning.plan import Plan, PlannedPatch
-    from patchcore.report import Remark
+    from patchcore.report import Remark, Report
 
-__all__ = ["find_home", "refuse_run", "register_commands", "register_run_options", "remarks"]
+__all__ = ["conclusions", "find_home", "refuse_run", "register_commands", "register_run_options", "remarks"]
 
 
 def _may_have_drifted(candidates: Sequence[Candidate]) -> bool:
@@ -33,8 +35,8 @@ def _may_have_drifted(candidates: Sequence[Candidate]) -> bool:
 @hookimpl(trylast=True, concerns=_may_have_drifted)
 def remarks(entry: PlannedPatch, environment: Environment, thorough: bool) -> Sequence[Remark]:
     found: list[Remark] = []
-    # a target that did not exist has no fingerprint
-    if entry.provenance.file is not None and (thorough or not entry.patch.only_adds):
+    # a patch that adds names says nothing as long as the library does not have them
+    if entry.provenance.file is not None and (thorough or not entry.patch.only_adds or _finds_a_name(entry)):
         from patchcore.builtin.drift.drift import remarks_on  # reads files
 
         found += remarks_on(entry, environment, thorough=thorough)
@@ -43,6 +45,32 @@ def remarks(entry: PlannedPatch, environment: Environment, thorough: bool) -> Se
 
         found += remarks_on_end(entry, environment)
     return found
+
+
+def _finds_a_name(entry: PlannedPatch) -> bool:
+    """True if a name that a patch adds with ``create=True`` existed before it, in a module that is imported."""
+    from patchcore.engine.engine import ENGINE
+    from patchcore.objects.modules import ABSENT
+
+    for change, target in zip(entry.patch.changes, entry.targets):
+        module = sys.modules.get(target.module)  # its body has run; its import may not have ended
+        try:
+            if module is not None and ENGINE.journal.original(change.find_slot(target, module)) is not ABSENT:
+                return True
+        except Exception:  # there is no such place
+            continue
+    return False
+
+
+@hookimpl(optionalhook=True)
+def conclusions(report: Report) -> Sequence[str]:
+    """Name the patches whose names the library has now, in the last line of a run."""
+    if not any(record.remarks and SKIPPED in {c.status for c in record.changes} for record in report.patches):
+        return ()
+    from patchcore.builtin.drift.replacements.note import LIBRARY_COUNTS
+
+    names = [r.name for r in report.patches if any(remark.endswith(LIBRARY_COUNTS) for remark in r.remarks)]
+    return (f"in the library now, not added: {', '.join(names)}",) if names else ()
 
 
 @hookimpl(trylast=True)

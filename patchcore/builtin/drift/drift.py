@@ -180,10 +180,31 @@ class Drift:
                 for note in judge.without_fingerprint(change, target)
             ]
         )
-        for change, target in zip(entry.patch.changes, entry.targets):
-            if isinstance(change, SlotChange) and change.adds:
-                found += judge.of_addition(change, target, entry.provenance)
-        return found
+        return found + self._additions(entry, judge)
+
+    def notes_on_additions(self, entry: PlannedPatch) -> list[Note]:
+        """Return the findings on names that a patch adds, in libraries whose version is not recorded; quick.
+
+        Args:
+            entry: of a plan; its library is installed.
+
+        Raises:
+            PluginError: the file cannot be read.
+        """
+        recorded = self._recorded or recorded_by(entry.provenance)
+        if recorded is None or not any(
+            isinstance(change, SlotChange) and change.adds for change in entry.patch.changes
+        ):
+            return []
+        return self._additions(entry, self._judge(recorded), skip_recorded=True)
+
+    def _additions(self, entry: PlannedPatch, judge: Judge, *, skip_recorded: bool = False) -> list[Note]:
+        return [
+            note
+            for change, target in zip(entry.patch.changes, entry.targets)
+            if isinstance(change, SlotChange) and change.adds
+            for note in judge.of_addition(change, target, entry.provenance, skip_recorded=skip_recorded)
+        ]
 
     def _compare(self, change: Any, target: Target, library: Library, recorded: Recorded, patch: str) -> Comparison:
         nearest = recorded.nearest(library, target)
@@ -244,14 +265,23 @@ def _judged(change: Any, compared: Comparison, recorded: Recorded, patch: str, j
     if notes and kind == KINDS[1]:
         kind = ""
     before = recorded.entries(Library(compared.library.name, compared.recorded or ""))
+    detail = compared.detail
     if compared.drifted and not judge.concerns(change, compared.target, before.get(str(compared.target))):
         kind = ""
+    elif (
+        kind == KINDS[-1]
+        and compared.status == BODY_CHANGED
+        and compared.difference
+        and not judge.shares_names(change, compared.target, compared.difference)
+    ):
+        kind = ""
+        detail = f"{detail}; " * bool(detail) + "the replacement has no name that the change is about"
     copied = judge.of_copy(change, compared.target, compared.library, patch, drifted=compared.drifted)
     if copied is not None:
         notes.append(copied)
         kind = "" if kind == KINDS[-1] else kind
     notes += judge.of_names(change, compared.target)
-    return compared._replace(kind=kind, notes=tuple(notes))
+    return compared._replace(kind=kind, detail=detail, notes=tuple(notes))
 
 
 def remarks_on(entry: PlannedPatch, environment: Environment, *, thorough: bool) -> list[Remark]:
@@ -265,7 +295,7 @@ def remarks_on(entry: PlannedPatch, environment: Environment, *, thorough: bool)
     drift = Drift(ENGINE.journal.original, environment)
     try:
         comparisons = drift.of(entry, skip_recorded=not thorough)
-        notes = drift.notes_on(entry) if thorough else []
+        notes = drift.notes_on(entry) if thorough else drift.notes_on_additions(entry)
     except PluginError as error:
         return [Remark(str(error), logging.WARNING, finding=True, topic="plugin")]
     return remarks_of(comparisons, notes, entry, thorough=thorough)
@@ -292,9 +322,8 @@ def remarks_of(
         if comparison.kind
     ]
     every = [*(note for comparison in comparisons for note in comparison.notes), *notes]
-    found += (
-        Remark(n.text, logging.INFO, finding=bool(n.kind), advice=n.advice, topic=n.kind or "drift") for n in every
-    )
+    noted = logging.INFO if thorough else logging.WARNING  # at apply: a name that the library has itself now
+    found += (Remark(n.text, noted, finding=bool(n.kind), advice=n.advice, topic=n.kind or "drift") for n in every)
     found += (
         Remark(line, topic="drift")
         for line, comparison in zip(lines, changed)

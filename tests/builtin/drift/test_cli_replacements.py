@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -287,8 +289,87 @@ class TestNames:
         site.install("1.1", helpers=HELPERS.replace("return 2", "return 3"))
         assert site.findings() == {}
 
+    @pytest.mark.parametrize(
+        ("code", "is_finding"),
+        [
+            ("def added(self, items: Tax) -> Tax:\n    return isinstance(items, Tax)\n", False),
+            ("def added(self, items):\n    return isinstance(items, Tax) or Tax(items)\n", True),
+            ("def added(self, items):\n    return map(Tax, items)\n", True),
+        ],
+        ids=["only named", "called, too", "passed on"],
+    )
+    def test_the_signature_of_a_name_that_nobody_calls_does_not_matter(
+        self, site: Site, code: str, is_finding: bool
+    ) -> None:
+        helpers = HELPERS + "\n\nclass Tax:\n    def __init__(self, rate):\n        self.rate = rate\n"
+        site.install("1.0", helpers=helpers)
+        imported = "from __future__ import annotations\nfrom shop.helpers import Tax\n"
+        (site.folder / "shop_npu" / "code.py").write_text(imported + code)
+        site.plugin("", 'pc.Replace("shop.prices:Till.added", "shop_npu.code:added")')
+        site.install("1.1", helpers=helpers.replace("(self, rate)", "(self, rate, code)"))
+        found = site.findings()
+        assert list(found) == (["reads"] if is_finding else [])
+        site.install("1.2", helpers=HELPERS)
+        assert "reads shop.helpers:Tax, which is gone" in site.findings()["reads"]
+
+
+class TestBodies:
+    @pytest.mark.parametrize(
+        ("code", "is_finding"),
+        [
+            ("def price(item, discount=0):\n    return fast(item)\n", False),
+            ("def price(item, discount=0):\n    return fast(item, fee=fee)\n", True),
+        ],
+        ids=["no name of it", "a name of it"],
+    )
+    def test_a_change_with_no_name_of_the_replacement_is_shown_and_no_finding(
+        self, site: Site, code: str, is_finding: bool
+    ) -> None:
+        site.plugin(code, 'pc.Replace("shop.prices:price", price)')
+        site.install("1.1", LIBRARY.replace("total - discount", "total - discount * fee(found)"))
+        assert list(site.findings()) == (["body"] if is_finding else [])
+        shown = "the replacement has no name that the change is about"
+        listed = " ".join(site.cli("list", "-v")[1].split())
+        assert "body changed since shop 1.0" in listed
+        assert (shown in listed) == (not is_finding)
+
+    def test_any_change_of_a_short_function_is_a_finding(self, site: Site) -> None:
+        site.plugin("def added(self, items):\n    return 1\n", 'pc.Replace("shop.prices:Till.added", added)')
+        site.install("1.1", LIBRARY.replace("sum(map(price, items))", "max(items)"))
+        assert list(site.findings()) == ["body"]
+
 
 class TestAdditions:
+    def test_a_run_says_that_the_library_has_the_name_now(self, site: Site) -> None:
+        code = "def vat(items):\n    return 0\n\ndef owed(items):\n    return 1\n"
+        changes = (
+            'pc.Replace("shop.helpers:vat", vat, create=True)',
+            'pc.Replace("shop.helpers:owed", owed, create=True)',
+        )
+        site.plugin(code, *changes)
+        (site.folder / "sell.py").write_text("from shop.helpers import vat\n\nprint(vat([]))\n")
+
+        def run() -> subprocess.CompletedProcess[str]:
+            command = [sys.executable, "-m", "patchcore", "run", "sell.py"]
+            environ = {**os.environ, "PYTHONPATH": str(site.folder)}
+            return subprocess.run(command, cwd=site.folder, env=environ, capture_output=True, text=True, timeout=120)
+
+        assert "in the library now" not in run().stderr
+        # one of two names: the patch is applied, and the other name is that of the library
+        site.install("1.1", helpers=HELPERS + "\n\ndef vat(items):\n    return 9\n")
+        one = run()
+        assert "shop.helpers:vat: shop 1.1 has it" in one.stderr
+        assert "owed" not in one.stderr
+        assert (one.stdout, "in the library now, not added: shop.fast; 1 applied" in one.stderr) == ("9\n", True)
+        helpers = HELPERS + "\n\ndef vat(items):\n    return 9\n\n\ndef owed(items):\n    return 9\n"
+        site.install("1.2", helpers=helpers)
+        both = run()
+        assert "shop.helpers:owed: shop 1.2 has it, shop 1.0 had not: create=True leaves" in both.stderr
+        assert "in the library now, not added: shop.fast; nothing applied" in both.stderr
+        # a version that was recorded is one that the author knows
+        assert site.cli("fingerprint", "shop")[0] == 0
+        assert "in the library now" not in run().stderr
+
     def test_a_name_that_the_library_has_now_can_go(self, site: Site) -> None:
         site.plugin("def vat(items):\n    return 0\n", 'pc.Replace("shop.helpers:vat", vat, create=True)')
         assert site.findings() == {}

@@ -15,12 +15,21 @@ from patchcore.declare.target import Target
 from patchcore.errors import TargetNotFound, Unseen
 from patchcore.stdlib import difflib
 
-__all__ = ["Copy", "compare_copy", "copy_of", "means_the_same", "members_in", "only_members", "three_way"]
+__all__ = [
+    "FEWEST_LINES",
+    "Copy",
+    "compare_copy",
+    "copy_of",
+    "means_the_same",
+    "members_in",
+    "only_members",
+    "three_way",
+]
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 #: A shorter function is not recognised as a copy: many functions have the same three lines.
-_FEWEST_LINES = 5
+FEWEST_LINES = 5
 #: The least similarity of a copy to its original, as :meth:`difflib.SequenceMatcher.ratio` counts lines.
 _LEAST_SIMILARITY = 0.5
 
@@ -65,7 +74,7 @@ def compare_copy(copy: str, releases: Sequence[tuple[str, str]], now: str) -> Op
     olds = [(version, source, _lines(source)) for version, source in releases]
     likeness = [_similarity(mine, lines) for _, _, lines in olds]
     present = _similarity(mine, new)
-    if len(new) < _FEWEST_LINES or not olds or max(*likeness, present) < _LEAST_SIMILARITY:
+    if len(new) < FEWEST_LINES or not olds or max(*likeness, present) < _LEAST_SIMILARITY:
         return None
     best = max(range(len(olds)), key=lambda place: (likeness[place], place))
     version, source, old = olds[best]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import keyword
+import re
 from collections.abc import Iterator
 from typing import Any, Optional
 
@@ -10,6 +12,7 @@ from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.drift.recorded import ABSENT_SOURCE, DEFINED, Fingerprint, Library, Recorded, version_key
 from patchcore.builtin.drift.replacements.calls import Misfit, find_misfit
 from patchcore.builtin.drift.replacements.copies import (
+    FEWEST_LINES,
     compare_copy,
     copy_of,
     means_the_same,
@@ -19,8 +22,9 @@ from patchcore.builtin.drift.replacements.copies import (
 )
 from patchcore.builtin.drift.replacements.lines import place_of
 from patchcore.builtin.drift.replacements.named import definition_of
-from patchcore.builtin.drift.replacements.note import KINDS, Note
+from patchcore.builtin.drift.replacements.note import KINDS, LIBRARY_COUNTS, Note
 from patchcore.builtin.drift.replacements.reads import name_fingerprints, names_read
+from patchcore.builtin.drift.syntax import normalised
 from patchcore.declare.changes import Change
 from patchcore.declare.target import Target
 from patchcore.errors import TargetNotFound, Unseen
@@ -31,6 +35,8 @@ from patchcore.planning.provenance import Provenance
 
 __all__ = ["Judge"]
 
+#: A name of three characters or more, in normalised source; keywords do not matter: both sides have many of them.
+_NAME = re.compile(rf"\b(?!(?:{'|'.join(keyword.kwlist)}|self|cls)\b)[^\W\d]\w{{2,}}")
 _SIGNATURE, _READS, _COPY = KINDS[1:4]
 _OUTDATED = "outdated"
 
@@ -97,6 +103,32 @@ class Judge:
         own = self._originals.sources.members(found)
         return any(before.members.get(name) != now.get(name) for name in own if name in before.members or name in now)
 
+    def shares_names(self, change: Change, target: Target, difference: str) -> bool:
+        """Return false if no name that a change of the target brings in or takes out is in the replacement.
+
+        A change of a short function is a change of the whole of it: true.
+
+        Args:
+            change: of a patch.
+            target: of the change.
+            difference: of the target's source, a unified diff.
+        """
+        found = definition_of(change, self._originals.sources)
+        now = self._originals.source(self._originals.fingerprint(change, target).source)
+        if now.count("\n") < FEWEST_LINES:
+            return True
+        lines = [line for line in difference.splitlines() if not line.startswith(("---", "+++"))]
+        removed, added = (
+            set(_NAME.findall(" ".join(line[1:] for line in lines if line.startswith(mark)))) for mark in "-+"
+        )
+        names = (removed ^ added) or (removed | added)
+        if found is None or not names:
+            return True
+        try:
+            return not names.isdisjoint(_NAME.findall(normalised(found.nodes)))
+        except RecursionError:
+            return True
+
     def of_copy(self, change: Change, target: Target, library: Library, patch: str, *, drifted: bool) -> Optional[Note]:
         """Return a note if a replacement is a copy of a recorded original and lacks what has changed since.
 
@@ -153,7 +185,7 @@ class Judge:
         read = names_read(change, target, self._originals.sources, self._environment.is_module)
         now = name_fingerprints(read, self._originals)
         library = Library.of(target, self._environment)
-        for name, imported in read.items():
+        for name, use in read.items():
             nearest = None if self._recorded is None else self._recorded.nearest_name(library, name)
             before = None if nearest is None else nearest[1]
             present = now.get(name)
@@ -161,18 +193,35 @@ class Judge:
             if present is None:
                 continue
             if present.source == ABSENT_SOURCE:
-                was_there = before.source == DEFINED if before is not None else imported
+                was_there = before.source == DEFINED if before is not None else use.imported
                 if was_there:
                     yield Note(_READS, f"{target}: the replacement reads {name}, which is gone{since}", _ADAPT)
-            elif before is not None and before.signature and before.signature != present.signature:
+            elif use.can_call and before is not None and before.signature and before.signature != present.signature:
                 text = f"the replacement reads {name}, whose signature changed{since}"
                 yield Note(_READS, f"{target}: {text}: {before.signature} -> {present.signature or 'none'}", _ADAPT)
 
-    def of_addition(self, change: Change, target: Target, provenance: Provenance) -> Iterator[Note]:
-        """Yield a note on a name that a patch adds: the library has it now, or has no longer the place for it."""
+    def of_addition(
+        self, change: Change, target: Target, provenance: Provenance, *, skip_recorded: bool = False
+    ) -> Iterator[Note]:
+        """Yield a note on a name that a patch adds: the library has it now, or has no longer the place for it.
+
+        Args:
+            change: of a patch, with ``create=True``.
+            target: of the change.
+            provenance: of the patch; the line of its plugin that declares the target is named.
+            skip_recorded: read nothing if the version of the library is recorded.
+        """
         library = Library.of(target, self._environment)
         nearest = None if self._recorded is None else self._recorded.nearest_name(library, target)
-        present = name_fingerprints([target], self._originals).get(target)
+        if skip_recorded and (nearest is None or nearest[0] == library.version):
+            return
+        try:  # the module has the name as soon as the patch is applied, its source has not
+            self._originals.sources.locate(target)
+            present: Optional[Fingerprint] = Fingerprint(DEFINED)
+        except TargetNotFound:
+            present = Fingerprint(ABSENT_SOURCE)
+        except (Unseen, RecursionError):
+            present = name_fingerprints([target], self._originals).get(target)
         if nearest is None or present is None:
             return
         place = place_of(target, provenance.file)
@@ -183,10 +232,7 @@ class Judge:
                 text = f"{target}: the place of this name is gone since {library.name} {nearest[0]}: {reason}"
                 yield Note(KINDS[0], text, advice)
         elif nearest[1].source != DEFINED:
-            text = (
-                f"{target}: {library} has it, {library.name} {nearest[0]} had not: "
-                "create=True leaves that of the library"
-            )
+            text = f"{target}: {library} has it, {library.name} {nearest[0]} had not: {LIBRARY_COUNTS}"
             yield Note(_OUTDATED, text, advice)
 
     def _lacks_owner(self, target: Target) -> str:

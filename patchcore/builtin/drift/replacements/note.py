@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["KINDS", "Note"]
+__all__ = ["KINDS", "LIBRARY_COUNTS", "Note"]
+
+#: The end of the note on a name that a patch adds and that the library has itself now.
+LIBRARY_COUNTS = "create=True leaves that of the library"
 
 #: The kinds of findings about targets that have changed, the gravest first.
 KINDS = ("gone", "signature", "reads", "copy", "body")

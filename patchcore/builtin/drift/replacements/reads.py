@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import Callable, Optional
+from typing import Callable, NamedTuple, Optional
 
 from patchcore.builtin.drift.definitions import Definition, Sources
 from patchcore.builtin.drift.fingerprint import Originals
@@ -14,7 +14,23 @@ from patchcore.declare.changes import Change, Replace
 from patchcore.declare.target import Target
 from patchcore.errors import TargetNotFound, Unseen
 
-__all__ = ["name_fingerprints", "names_read"]
+__all__ = ["Use", "name_fingerprints", "names_read"]
+
+
+class Use(NamedTuple):
+    """How a replacement uses a name of the library.
+
+    Args:
+        imported: true if it imports the name; false for an attribute of ``self``.
+        can_call: false if it only names it: as an annotation, in ``isinstance`` or ``except``. Parameters do not count.
+    """
+
+    imported: bool
+    can_call: bool
+
+
+#: Functions whose second argument is a class, or several.
+_TYPE_TESTS = frozenset({"isinstance", "issubclass"})
 
 
 def name_fingerprints(names: Iterable[Target], originals: Originals) -> dict[Target, Fingerprint]:
@@ -38,10 +54,8 @@ def name_fingerprints(names: Iterable[Target], originals: Originals) -> dict[Tar
     return found
 
 
-def names_read(
-    change: Change, target: Target, sources: Sources, is_module: Callable[[str], bool]
-) -> dict[Target, bool]:
-    """Return what a replacement reads from the library that it patches: targets, true for those that it imports.
+def names_read(change: Change, target: Target, sources: Sources, is_module: Callable[[str], bool]) -> dict[Target, Use]:
+    """Return the names that a replacement reads from the library that it patches.
 
     Read are the names that it or its module imports from the library, with the attributes that follow them, and the
     attributes of ``self`` if the target is in a class.
@@ -57,17 +71,41 @@ def names_read(
         return {}
     imported = {name: what for name, what in sources.imports_of(found) if what.root == target.root}
     owner = _owner_of_self(found, target)
-    names: dict[Target, bool] = {}
+    only_named = _only_named(found)
+    names: dict[Target, Use] = {}
     for node, path in _loaded(found):
+        can_call = id(node) not in only_named
         if path[0] in imported:
             start = imported[path[0]]
             steps = (*start.path, *path[1:])
             # import shop.core: the name is that of the package, and what follows may be modules
-            names[Target("", (*start.module.split("."), *steps)).pin(is_module)] = True
+            read, imports = Target("", (*start.module.split("."), *steps)).pin(is_module), True
         elif owner is not None and path[0] == _self_of(node, found) and len(path) > 1:
-            names[Target(owner.module, (*owner.path, path[1]))] = False
+            read, imports = Target(owner.module, (*owner.path, path[1])), False
+        else:
+            continue
+        before = names.get(read)
+        names[read] = Use(imports, can_call or (before is not None and before.can_call))
     names.pop(target, None)
-    return {name: kind for name, kind in names.items() if name.path}
+    return {name: use for name, use in names.items() if name.path}
+
+
+def _only_named(found: Definition) -> set[int]:
+    """Return the ids of expressions in annotations, second arguments of ``isinstance``, and ``except``."""
+    places: list[Optional[ast.AST]] = []
+    for statement in found.nodes:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.arg):
+                places.append(node.annotation)
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                places.append(node.returns)
+            elif isinstance(node, ast.AnnAssign):
+                places.append(node.annotation)
+            elif isinstance(node, ast.ExceptHandler):
+                places.append(node.type)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _TYPE_TESTS:
+                places += node.args[1:2]
+    return {id(node) for place in places if place is not None for node in ast.walk(place)}
 
 
 def _loaded(found: Definition) -> Iterator[tuple[ast.AST, tuple[str, ...]]]:
