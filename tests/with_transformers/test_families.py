@@ -13,6 +13,7 @@ import torch
 from comparing_models import TOLERANCES, close
 
 import patchcore as pc
+from patchcore.cli import main
 from transformers_npu.families.patches import PATCHES
 from transformers_npu.families.patching import (
     Family,
@@ -187,3 +188,14 @@ def test_a_subclass_with_another_norm_of_its_own_is_left_alone() -> None:
     assert change.when_call is not None
     assert change.when_call(module.GemmaRMSNorm(8).npu(), x)
     assert not change.when_call(Other(8).npu(), x)
+
+
+def test_the_roles_of_a_model_are_listed(capsys) -> None:
+    assert main(["roles", "llama"]) == 0
+    rows = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
+    found = {row[1].strip(): " ".join(row[2:]) for row in rows if len(row) > 2}
+    assert "patched" in found["LlamaRMSNorm.forward"]
+    assert "patched" in found["apply_rotary_pos_emb"]
+    assert "left alone" in found["LlamaMLP.forward"]
+    assert main(["roles", "lama"]) == 2
+    assert "did you mean 'llama'?" in capsys.readouterr().err
