@@ -63,6 +63,7 @@ def add_parser(subparsers: Any) -> None:
     """
     parser = subparsers.add_parser(
         "roles",
+        example="patchcore roles llama",
         help="the norms, rotary embeddings and gated MLPs of transformers: which are patched, and why others are not",
         description="The norms, rotary embeddings and gated MLPs in the models of the installed transformers: which "
         "are patched, and why others are left alone. Sources are read, nothing is imported.",
