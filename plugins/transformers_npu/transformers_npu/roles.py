@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Optional
 from patchcore.plugin import (
     EXIT_OK,
     add_format,
+    counted,
     did_you_mean,
     module_file,
     print_json,
@@ -108,7 +109,9 @@ def _print_numbers(version: str, found: list[Role]) -> None:
     print_table(f"transformers {version}", ("ROLE", "STATE", "NUMBER", "MODELS", "WHY"), rows)
     left = {role.model for role in found if role.state == LEFT and role.role != "gated MLP"}
     models = {role.model for role in found}
-    print_text(f"{len(models)} models have a role; in {len(models - left)} every norm and rotary embedding is patched")
+    print_text(
+        f"{counted(len(models), 'model')} with a role; in {len(models - left)} every norm and rotary embedding is patched"
+    )
 
 
 def roles_of(folder: Path) -> Iterator[Role]:
