@@ -109,9 +109,7 @@ def _print_numbers(version: str, found: list[Role]) -> None:
     print_table(f"transformers {version}", ("ROLE", "STATE", "NUMBER", "MODELS", "WHY"), rows)
     left = {role.model for role in found if role.state == LEFT and role.role != "gated MLP"}
     models = {role.model for role in found}
-    print_text(
-        f"{counted(len(models), 'model')} with a role; in {len(models - left)} every norm and rotary embedding is patched"
-    )
+    print_text(f"{counted(len(models), 'model')} with a role; {len(models - left)} have every norm and rotary patched")
 
 
 def roles_of(folder: Path) -> Iterator[Role]:
