@@ -32,10 +32,7 @@ MODELS: list[tuple[str, str, tuple[str, ...], dict[str, Any]]] = [
     ("Mixtral", "ForCausalLM", BOTH, EXPERTS),
     ("Ministral", "ForCausalLM", BOTH, {"head_dim": 8}),
     ("Gemma", "ForCausalLM", BOTH, {"head_dim": 8}),
-    ("Gemma2", "ForCausalLM", BOTH, {"head_dim": 8}),
-    ("Gemma3Text", "ForCausalLM", BOTH, {"head_dim": 8}),
     ("Phi", "ForCausalLM", (ROTARY,), {}),
-    ("Phi3", "ForCausalLM", BOTH, PAD),
     ("Glm", "ForCausalLM", (*BOTH, MLP), {**PAD, "head_dim": 8}),
     ("Glm4", "ForCausalLM", (*BOTH, MLP), {**PAD, "head_dim": 8}),
     ("Glm4Moe", "ForCausalLM", BOTH, {**EXPERTS, "n_routed_experts": 4, "head_dim": 8, "first_k_dense_replace": 1}),
@@ -54,13 +51,6 @@ MODELS: list[tuple[str, str, tuple[str, ...], dict[str, Any]]] = [
     ("StableLm", "ForCausalLM", (ROTARY,), {}),
     ("SmolLM3", "ForCausalLM", BOTH, PAD),
     ("Exaone4", "ForCausalLM", BOTH, {"head_dim": 8}),
-    ("Ernie4_5", "ForCausalLM", BOTH, {"head_dim": 8}),
-    ("HunYuanDenseV1", "ForCausalLM", BOTH, {"head_dim": 8}),
-    ("Arcee", "ForCausalLM", BOTH, {}),
-    ("Apertus", "ForCausalLM", BOTH, PAD),
-    ("SeedOss", "ForCausalLM", BOTH, {"head_dim": 8}),
-    ("Dots1", "ForCausalLM", BOTH, {**EXPERTS, "n_routed_experts": 4, "head_dim": 8, "first_k_dense_replace": 1}),
-    ("Lfm2", "ForCausalLM", BOTH, {"layer_types": ["full_attention", "full_attention"], **PAD}),
 ]
 
 
