@@ -411,13 +411,17 @@ class Sources:
         return [c for i, c in enumerate(found) if last[c.node] == i], beyond
 
     def _module(self, name: str) -> _Module:
-        modules = self._own if _root(name) in self._trees else self._modules
-        if name not in modules:
-            modules[name] = self._read(name)
-        module = modules[name]
+        module = self._known(name)
         if module is None:
             raise _Unreadable(name, f"{name} has no Python source")
         return module
+
+    def _known(self, name: str) -> Optional[_Module]:
+        """Return a module, read once; ``None`` where it has no source."""
+        modules = self._own if _root(name) in self._trees else self._modules
+        if name not in modules:
+            modules[name] = self._read(name)
+        return modules[name]
 
     def _read(self, name: str) -> Optional[_Module]:
         """Read a module's source; return ``None`` where it has none."""
@@ -425,7 +429,7 @@ class Sources:
         if spec is None:
             parent = name.rpartition(".")[0]
             # a module written in C can contain modules that have no file: torch._C
-            if parent and self._read(parent) is None:
+            if parent and self._known(parent) is None:
                 return None
             nearest = did_you_mean(name, self._submodules(parent)) if parent else ""
             raise TargetNotFound(f"there is no module {name}{nearest}")
