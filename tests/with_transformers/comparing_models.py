@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Callable, NamedTuple, Optional
 
 import torch
 import transformers
@@ -32,13 +33,16 @@ class Result(NamedTuple):
     gradients: dict[str, torch.Tensor]
 
 
-def tiny(name: str, model: str = "ForCausalLM", **options: Any) -> Callable[[], Any]:
-    """Return a factory of a tiny model: ``tiny("Llama")()``."""
+def tiny(
+    name: str, model: str = "ForCausalLM", without: Sequence[str] = (), config: str = "", **options: Any
+) -> Callable[[], Any]:
+    """Return a factory of a tiny model: ``tiny("Llama")()``; ``without`` are options that it does not have."""
+    small = {key: value for key, value in SMALL.items() if key not in without}
 
     def make(**how: Any) -> Any:
-        config = getattr(transformers, f"{name}Config")(**{**SMALL, **options})
+        made = getattr(transformers, config or f"{name}Config")(**{**small, **options})
         torch.manual_seed(0)
-        return getattr(transformers, f"{name}{model}")._from_config(config, **how)
+        return getattr(transformers, f"{name}{model}")._from_config(made, **how)
 
     return make
 
@@ -57,21 +61,23 @@ def step(model: Any, batch: dict[str, torch.Tensor], device: str, dtype: torch.d
     """Return the logits where the mask is 1, and the gradients of a step."""
     model = model.to(dtype).to(device).train()
     out = model(**{name: value.to(device) for name, value in batch.items()})
-    out.loss.backward()
-    logits = out.logits.detach().float().cpu()
+    loss = getattr(out, "loss", None)
+    (out[0].float().pow(2).mean() if loss is None else loss).backward()
+    logits = (out[0] if loss is None else out.logits).detach().float().cpu()
     if "attention_mask" in batch and batch["attention_mask"].dim() == 2:
         logits = logits[batch["attention_mask"].bool()]
     named = {name: p.grad.float().cpu() for name, p in model.named_parameters() if p.grad is not None}
     return Result(logits, named)
 
 
-def assert_equal(got: Result, expected: Result, dtype: torch.dtype) -> None:
+def assert_equal(got: Result, expected: Result, dtype: torch.dtype, tolerance: Optional[float] = None) -> None:
     """Compare logits, and all gradients by the largest one."""
-    close(got.logits, expected.logits, TOLERANCES[dtype])
+    tolerance = TOLERANCES[dtype] if tolerance is None else tolerance
+    close(got.logits, expected.logits, tolerance)
     assert got.gradients.keys() == expected.gradients.keys()
     largest = max(float(g.abs().max()) for g in expected.gradients.values())
     for name, gradient in expected.gradients.items():
-        assert float((got.gradients[name] - gradient).abs().max()) <= TOLERANCES[dtype] * largest, name
+        assert float((got.gradients[name] - gradient).abs().max()) <= tolerance * largest, name
 
 
 def close(got: torch.Tensor, expected: torch.Tensor, tolerance: float) -> None:
