@@ -6,6 +6,8 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -28,6 +30,16 @@ def with_examples() -> list[doctest.DocTest]:
     names = [found.name for found in pkgutil.walk_packages(patchcore.__path__, "patchcore.")]
     modules = [importlib.import_module(name) for name in names if not name.endswith("__main__")]
     return [test for module in modules for test in finder.find(module) if test.examples]
+
+
+@pytest.fixture(autouse=True)
+def no_audit_goes_on() -> Iterator[None]:
+    """End an audit that an example has begun: in a program it ends with the process."""
+    yield
+    audited = sys.modules.get("patchcore.builtin.audit.recorder")
+    if audited is not None and audited.RECORDER.started:
+        audited.RECORDER.stop()
+        audited.RECORDER.__init__()
 
 
 @pytest.mark.parametrize("example", with_examples(), ids=lambda test: str(test.name))
