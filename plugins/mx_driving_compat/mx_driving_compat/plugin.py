@@ -30,8 +30,6 @@ def advise(name: str, command: str) -> Optional[str]:
     entry = find_entry(name) if command == "patch" else None
     if entry is None:
         return None
-    if not entry.distribution:
-        return f"mx_driving.patcher has a patch of {entry.library} with this name, patchcore has none"
     place = f"{name} of mx_driving.patcher is {' and '.join(entry.patches)} of {entry.distribution}"
     if version_of(entry.distribution) is None:
         return f"{place}: {install_command(entry.distribution)}"

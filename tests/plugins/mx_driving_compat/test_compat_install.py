@@ -38,7 +38,7 @@ SUBMODULES = {
     "mmdet_patch": ["ResNetAddRelu", "pseudo_sampler", "resnet_add_relu", "resnet_fp16", "resnet_maxpool"],
     "mmdet3d_patch": ["NuScenes", "NuScenesDataset", "nuscenes_dataset", "nuscenes_metric"],
     "diffusers_patch": ["AttnProcessor2_0", "DiffusersNPU"],
-    "transformers_patch": ["FlashAttention", "FlashAttentionVarlen", "Qwen3VL_get_placeholder_mask"],
+    "transformers_patch": ["FlashAttention", "QWen3VLNPU", "Qwen3RMSNorm", "Qwen3RoPE", "TransformersNPU"],
     "numpy_patch": ["NumpyCompat", "numpy_type"],
     "torch_patch": ["BatchMatmul", "TensorIndex", "batch_matmul", "index"],
     "torch_scatter_patch": ["TorchScatter", "scatter"],
@@ -100,10 +100,10 @@ class TestTheModules:
         with pytest.raises(ImportError):
             importlib.import_module("mx_driving.patcher.absent")
         patcher = importlib.import_module("mx_driving.patcher")
-        with pytest.raises(AttributeError, match="no plugin of patchcore has this patch yet"):
-            patcher.Qwen3RMSNorm
-        with pytest.raises(ImportError, match="cannot import name 'Qwen3RMSNorm'"):
-            exec("from mx_driving.patcher import Qwen3RMSNorm")
+        with pytest.raises(AttributeError, match="has no attribute 'Qwen4RMSNorm'"):
+            patcher.Qwen4RMSNorm
+        with pytest.raises(ImportError, match="cannot import name 'Qwen4RMSNorm'"):
+            exec("from mx_driving.patcher import Qwen4RMSNorm")
 
     def test_what_is_pickled_is_found_again(self, either: bool) -> None:
         from mx_driving.patcher.patch import AtomicPatch  # type: ignore[import-not-found]

@@ -46,11 +46,6 @@ class TestAdvice:
         monkeypatch.setattr(plugin, "version_of", lambda name: "0.1.0")
         assert "mmcv-npu-patches, whose plugin is not loaded (see --plugin" in str(plugin.advise("dc", "patch"))
 
-    def test_a_patch_that_no_plugin_has(self) -> None:
-        assert plugin.advise("Qwen3RoPE", "patch") == (
-            "mx_driving.patcher has a patch of transformers with this name, patchcore has none"
-        )
-
     def test_other_names_and_commands_are_left_to_other_plugins(self) -> None:
         assert plugin.advise("DeformKonv", "patch") is None
         assert plugin.advise("DeformConv", "") is None

@@ -69,9 +69,7 @@ def _find(name: str) -> Any:
         return [*_WHERE, *predefined, "default_patcher"]
     if name in predefined:
         return _classes().public_names(predefined[name].module)[name]
-    is_missing = any(name == entry.class_name and not entry.distribution for entry in TABLE)
-    why = ": no plugin of patchcore has this patch yet" if is_missing else ""
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{why}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _classes() -> Any:

@@ -112,7 +112,7 @@ def by_legacy_name() -> dict[str, type[Predefined]]:
 
 def public_names(module: str) -> dict[str, Any]:
     """Return the classes and functions of one module of ``mx_driving.patcher``, such as ``"mmcv_patch"``, by name."""
-    return dict(_named(entry for entry in _PROVIDED if entry.module == module))
+    return dict(_named(entry for entry in TABLE if entry.module == module))
 
 
 def patch_of(function: Any) -> Optional[type[Predefined]]:
@@ -166,15 +166,12 @@ def _make_function(entry: Entry, patch: type[Predefined]) -> Callable[..., None]
     return function
 
 
-_PROVIDED = [entry for entry in TABLE if entry.distribution]
-_CLASSES = {entry.class_name: _make_class(entry) for entry in _PROVIDED}
-_FUNCTIONS = {
-    entry.class_name: _make_function(entry, _CLASSES[entry.class_name]) for entry in _PROVIDED if entry.function
-}
+_CLASSES = {entry.class_name: _make_class(entry) for entry in TABLE}
+_FUNCTIONS = {entry.class_name: _make_function(entry, _CLASSES[entry.class_name]) for entry in TABLE if entry.function}
 _CLASS_OF: dict[Any, type[Predefined]] = {function: _CLASSES[name] for name, function in _FUNCTIONS.items()}
 
 #: The predefined patches of API 2.0, and those of them that are applied by default, each in its order.
-ALL: list[type[Predefined]] = [_CLASSES[entry.class_name] for entry in _PROVIDED if not entry.part_of]
+ALL: list[type[Predefined]] = [_CLASSES[entry.class_name] for entry in TABLE if not entry.part_of]
 DEFAULT: list[type[Predefined]] = [
-    _CLASSES[entry.class_name] for entry in _PROVIDED if entry.default and not entry.on_request and not entry.part_of
+    _CLASSES[entry.class_name] for entry in TABLE if entry.default and not entry.on_request and not entry.part_of
 ]

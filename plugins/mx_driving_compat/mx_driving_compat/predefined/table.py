@@ -21,7 +21,7 @@ class Entry(NamedTuple):
         name: its name in ``disable`` and in messages.
         library: the top-level package that it changes, ``"python"`` for the standard library.
         summary: the first line of the documentation of its class.
-        distribution: the distribution whose plugin has the patch, empty if no plugin of patchcore has it.
+        distribution: the distribution whose plugin has the patch.
         patches: the names of the plugin's patches, for settings.
         default: whether the patch is applied without being asked for, in the interface and by the plugin.
         function: its function in API 1.0, empty if there is none.
@@ -51,9 +51,7 @@ class Entry(NamedTuple):
 
     @property
     def public_names(self) -> tuple[str, ...]:
-        """The names that ``mx_driving.patcher`` itself exports; none for a patch that no plugin has."""
-        if not self.distribution:
-            return ()
+        """The names that ``mx_driving.patcher`` itself exports."""
         names = (self.function,) if self.part_of else (self.class_name, *self.aliases, self.function)
         return tuple(filter(None, names))
 
@@ -280,8 +278,24 @@ TABLE = (
         function="ddp_forward",
         part_of="DDP",
     ),
-    Entry("Qwen3RMSNorm", "qwen3_rmsnorm", "transformers"),
-    Entry("Qwen3RoPE", "qwen3_rope", "transformers"),
+    Entry(
+        "Qwen3RMSNorm",
+        "qwen3_rmsnorm",
+        "transformers",
+        "RMSNorm of Qwen3, and of every model with one that computes the same, on the kernel.",
+        _TRANSFORMERS,
+        ("transformers.rms_norm",),
+        on_request=True,
+    ),
+    Entry(
+        "Qwen3RoPE",
+        "qwen3_rope",
+        "transformers",
+        "Rotary embeddings of Qwen3, and of every model with one that computes the same, on the kernel.",
+        _TRANSFORMERS,
+        ("transformers.rotary",),
+        on_request=True,
+    ),
     Entry(
         "FlashAttention",
         "flash_attention",
@@ -309,8 +323,39 @@ TABLE = (
         ("transformers.qwen3_vl_placeholders",),
         on_request=True,
     ),
-    Entry("TransformersNPU", "transformers_npu", "transformers"),
-    Entry("QWen3VLNPU", "qwen3vl_npu", "transformers"),
+    Entry(
+        "TransformersNPU",
+        "transformers_npu",
+        "transformers",
+        "All patches of transformers.",
+        _TRANSFORMERS,
+        (
+            "transformers.attention",
+            "transformers.experts",
+            "transformers.flash_windows",
+            "transformers.rms_norm",
+            "transformers.rotary",
+            "transformers.gated_mlp",
+        ),
+        on_request=True,
+    ),
+    Entry(
+        "QWen3VLNPU",
+        "qwen3vl_npu",
+        "transformers",
+        "All patches of transformers, and the tokens of images of Qwen3-VL.",
+        _TRANSFORMERS,
+        (
+            "transformers.attention",
+            "transformers.experts",
+            "transformers.flash_windows",
+            "transformers.rms_norm",
+            "transformers.rotary",
+            "transformers.gated_mlp",
+            "transformers.qwen3_vl_placeholders",
+        ),
+        on_request=True,
+    ),
     Entry(
         "AttnProcessor2_0",
         "attn_processor_2_0",

@@ -109,7 +109,7 @@ def _disabled(configuration: Configuration, patches: list[PatchDeclaration]) -> 
     for setting in configuration.disabled:
         names = list(known.get(setting.value, ()))
         predefined = find_entry(setting.value)
-        if predefined is not None and predefined.distribution and (not names or predefined in used):
+        if predefined is not None and (not names or predefined in used):
             configuration.distributions.add(predefined.distribution)
             names += predefined.patches
         if names:

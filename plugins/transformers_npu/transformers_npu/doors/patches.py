@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import patchcore as pc
 from transformers_npu.doors import attention, experts
+from transformers_npu.legacy_names import ALL
 
 LIBRARY = "transformers>=4.51,<6"
 TORCH = "torch>=2.4"
@@ -34,6 +35,7 @@ SDPA = pc.Patch(
     summary="the attention of models that use sdpa, the default, in npu_fusion_attention where it computes the same",
     requires=[LIBRARY, TORCH],
     needs=["torch_npu"],
+    legacy_names=ALL,
     checks=pc.Check("transformers_npu.doors.checks:sdpa", dtypes=DTYPES),
 )
 
@@ -61,6 +63,7 @@ GROUPED_MM = pc.Patch(
     summary="the experts of models that use grouped_mm, the default, in npu_grouped_matmul where it computes the same",
     requires=["transformers>=5,<6", TORCH],
     needs=["torch_npu"],
+    legacy_names=ALL,
     checks=pc.Check("transformers_npu.doors.checks:grouped_mm", dtypes=DTYPES),
 )
 
@@ -83,7 +86,7 @@ FLASH_WINDOWS = pc.Patch(
     summary='attn_implementation="flash_attention_2" keeps sliding windows, which transformers drops on an NPU',
     requires=[LIBRARY, TORCH],
     needs=["torch_npu"],
-    legacy_names=["FlashAttention", "flash_attention", "FlashAttentionVarlen", "flash_attention_varlen"],
+    legacy_names=["FlashAttention", "flash_attention", "FlashAttentionVarlen", "flash_attention_varlen", *ALL],
     checks=pc.Check("transformers_npu.doors.checks:flash", dtypes=DTYPES),
 )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import patchcore as pc
+from transformers_npu.legacy_names import QWEN3_VL
 
 __all__ = ["PLACEHOLDERS", "get_placeholder_mask"]
 
@@ -54,5 +55,5 @@ PLACEHOLDERS = pc.Patch(
     ),
     summary="Qwen3-VL counts the tokens that stand for images without a copy of their embeddings",
     requires="transformers>=4.57,<4.58",
-    legacy_names=["Qwen3VL_get_placeholder_mask", "get_placeholder_mask"],
+    legacy_names=["Qwen3VL_get_placeholder_mask", "get_placeholder_mask", *QWEN3_VL],
 )

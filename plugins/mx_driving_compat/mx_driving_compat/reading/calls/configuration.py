@@ -284,8 +284,8 @@ class Configuration:
 
     def _provide(self, found: FoundCall, name: str) -> None:
         predefined = find_entry(name)
-        if predefined is None or not predefined.distribution:
-            raise Unknown(f"{name} is a patch of mx_driving.patcher that no plugin has here")
+        if predefined is None:
+            raise Unknown(f"{name} is no patch of mx_driving.patcher")
         line = found.line
         self.provided.append(Provided(line, name, predefined.patches, predefined.distribution, predefined.default))
         self.distributions.add(predefined.distribution)
