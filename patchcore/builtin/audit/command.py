@@ -13,6 +13,7 @@ from typing import Any
 from patchcore.builtin.audit.auditing import lines_of
 from patchcore.builtin.audit.sections import INCOMPLETE, TITLE
 from patchcore.builtin.report.reading import Process, read_reports
+from patchcore.builtin.run import command as run
 from patchcore.builtin.shared import examples
 from patchcore.cli import EXIT_FINDINGS, EXIT_OK
 from patchcore.cli import options as shared
@@ -41,7 +42,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         allow_abbrev=False,
     )
     add_arguments(parser)
-    end = arguments.index("--") if "--" in arguments else _end_of_own(arguments)
+    end = arguments.index("--") if "--" in arguments else _begin_of_program(arguments)
     options: argparse.Namespace
     options, passed_on = parser.parse_known_args(arguments[:end])
     options.run = [*passed_on, *arguments[end:]]
@@ -51,12 +52,27 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _end_of_own(arguments: Sequence[str]) -> int:
-    """Return where the own options end that stand in front: a program may have options of the same names."""
-    place = 0
-    while place < len(arguments) and arguments[place].startswith(("--format", "-h", "--help")):
-        place += 2 if arguments[place] == "--format" else 1
-    return place
+def _begin_of_program(arguments: Sequence[str]) -> int:
+    """Return where the program stands: it may have options of the names of ours.
+
+    Options of ``patchcore run``, with their values, stand before it. Only its parser knows which of them have values.
+    """
+    own, rest = [], []
+    words = iter(enumerate(arguments))
+    for place, word in words:
+        if word == "--format" or word.startswith("--format="):
+            own.append(place)
+            if word == "--format":
+                next(words, None)
+        else:
+            rest.append((place, word))
+    if rest and rest[0][1] in ("-h", "--help"):
+        return len(arguments)
+    if not own:
+        return 0
+    program = run.parse([word for _, word in rest]).program
+    first = rest[len(rest) - len(program)][0] if program else len(arguments)
+    return first if own[0] < first else 0
 
 
 def main(options: argparse.Namespace) -> int:

@@ -104,6 +104,8 @@ def _of_definition(difference: Difference) -> str:
             return "lazy module"
         if _writes_globals(difference.module):
             return "globals() of the module"
+        if type(now) is not FunctionType and not is_class(now) and type(now) is not functools.partial:
+            return "object of a library that the module uses"
     return ""
 
 

@@ -61,6 +61,14 @@ def test_a_program_that_fails_keeps_its_exit_code(program: Path) -> None:
     assert "biglib:scale" in done.stdout
 
 
+def test_the_format_stands_anywhere_before_the_program(program: Path) -> None:
+    done = patchcore("audit", "--disable", "*", "--format", "json", program, "--format", "text")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout.partition("\n")[2])["exit_code"] == 0
+    assert patchcore("audit", program, "--format", "json").stdout.startswith("1\n1 foreign patch of")
+    assert patchcore("audit", "--help").stdout.startswith("usage: patchcore audit [--format json]")
+
+
 def test_usage(program: Path) -> None:
     done = patchcore("audit", "--format", "json")
     assert done.returncode == 2
