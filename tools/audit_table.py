@@ -51,7 +51,9 @@ def table() -> str:
     """Return the table as Markdown."""
     columns = [audit(options, program) for _, options, program in COLUMNS]
     counts = [Counter((without_version(r["by"]), without_version(r["owner"])) for r in rows) for rows in columns]
-    keys = sorted({key for count in counts for key in count}, key=lambda key: -max(count[key] for count in counts))
+    keys = sorted(
+        {key for count in counts for key in count}, key=lambda key: (-max(count[key] for count in counts), key)
+    )
     lines = [
         f"| by | patches | {' | '.join(title for title, _, _ in COLUMNS)} |",
         f"|---|---|{'---|' * len(COLUMNS)}",

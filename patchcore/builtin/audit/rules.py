@@ -104,9 +104,16 @@ def _of_definition(difference: Difference) -> str:
             return "lazy module"
         if _writes_globals(difference.module):
             return "globals() of the module"
-        if type(now) is not FunctionType and not is_class(now) and type(now) is not functools.partial:
-            return "object of a library that the module uses"
+    if before is ABSENT and not _is_definition(now):
+        # another module of the package may have put it here
+        root = difference.module.partition(".")[0]
+        if home in _imported_owners(difference.module) | _imported_owners(root):
+            return "object of a library that the package uses"
     return ""
+
+
+def _is_definition(value: Any) -> bool:
+    return type(value) in (FunctionType, functools.partial) or is_class(value)
 
 
 def _is_own(home: str, difference: Difference) -> bool:
