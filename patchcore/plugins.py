@@ -51,7 +51,7 @@ BUILTINS = {
         "call", "each_module", "imports", "instances", "phases", "rewrite", "stdlib", "signatures", "holders", "drift",
         "check", "run", "audit", "doctor", "verify", "new", "suggest",
     ),
-    COMMANDS: ("list", "report", "explain", "bisect", "plan", "environment", "overview", "upgrade"),
+    COMMANDS: ("adopt", "list", "report", "explain", "bisect", "plan", "environment", "overview", "upgrade"),
 }  # fmt: skip
 
 #: The beginning of a name in the setting ``plugins`` that leaves a plugin out.

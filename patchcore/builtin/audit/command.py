@@ -20,7 +20,7 @@ from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.errors import SettingsError
 
-__all__ = ["add_arguments", "audited", "main", "parse"]
+__all__ = ["add_arguments", "audited", "main", "parse", "rows_of"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +88,7 @@ def main(options: argparse.Namespace) -> int:
     if code:
         print_error(f"the program ended with exit code {code}")
         return code
-    return EXIT_FINDINGS if any(row["conflict"] for process in processes for row in _rows(process)) else EXIT_OK
+    return EXIT_FINDINGS if any(row["conflict"] for process in processes for row in rows_of(process)) else EXIT_OK
 
 
 def audited(arguments: Sequence[str], folder: Path) -> tuple[int, list[Process]]:
@@ -119,7 +119,8 @@ def _section(process: Process) -> Any:
     return next((section for section in process.content["sections"] if section["title"] == TITLE), None)
 
 
-def _rows(process: Process) -> list[dict[str, str]]:
+def rows_of(process: Process) -> list[dict[str, str]]:
+    """Return the findings of a process, see :meth:`Finding.to_dict`."""
     return list(_section(process)["data"])
 
 
@@ -133,7 +134,7 @@ def _view(process: Process) -> dict[str, Any]:
         "process": str(process),
         "summary": _section(process)["lines"][0],
         "incomplete": _incomplete(process),
-        "findings": _rows(process),
+        "findings": rows_of(process),
     }
 
 
@@ -141,12 +142,12 @@ def _print(processes: Sequence[Process]) -> None:
     """Print each audit, once for all processes that have the same."""
     groups: dict[str, list[Process]] = {}
     for process in processes:
-        groups.setdefault(repr((_rows(process), _incomplete(process))), []).append(process)
+        groups.setdefault(repr((rows_of(process), _incomplete(process))), []).append(process)
     for same in groups.values():
         if len(processes) > 1:
             print_line(", ".join(map(str, same)), style="bold")
         print_line(_section(same[0])["lines"][0])
         for text in _incomplete(same[0]):
             print_line(f"{INCOMPLETE}{text}")
-        for line in lines_of(_rows(same[0])):
+        for line in lines_of(rows_of(same[0])):
             print_line(line)

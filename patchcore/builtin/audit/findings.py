@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -124,7 +125,42 @@ class Finding(NamedTuple):
             "patches": ", ".join(self.patches),
             "conflict": self.conflict,
             "known": self.known,
+            "replacement": reference_to(self.value, self.target),
         }
+
+
+def reference_to(value: Any, target: str) -> str:
+    """Return where a program can find code that was put in a place: ``shop.patches:price``.
+
+    Args:
+        value: a function or class.
+        target: the place, which does not count.
+
+    Returns:
+        Empty for code that no name of its module leads to: a closure, a lambda, a partial object; and for code of the
+        program's own file, which nothing can import.
+    """
+    if type(value) is FunctionType:
+        module = str(value.__globals__.get("__name__", ""))  # functools.wraps sets __module__ to that of another one
+    else:
+        module = qualified_name(value)[0] if is_class(value) else ""
+    space = namespace_of(sys.modules.get(module))
+    if not module or module == "__main__" or space is None:
+        return ""
+    names = [qualified_name(value)[1], *(name for name, found in list(space.items()) if found is value)]
+    for name in names:
+        if f"{module}:{name}" != target and _found(space, name) is value:
+            return f"{module}:{name}"
+    return ""
+
+
+def _found(space: Mapping[str, Any], name: str) -> Any:
+    first, *rest = name.split(".")
+    value: Any = space.get(first)
+    for each in rest:
+        value = class_namespace(value).get(each) if is_class(value) else None
+        value = value.__func__ if type(value) is staticmethod else value
+    return value
 
 
 def find(recorder: Recorder, known: Iterable[tuple[str, str, str]] = ()) -> tuple[list[Finding], Counter[str]]:

@@ -1,7 +1,8 @@
 """The examples in the help of the commands that parse their arguments themselves."""
 
-__all__ = ["AUDIT", "BISECT", "ENVIRONMENT", "PLAN", "RUN", "VERIFY"]
+__all__ = ["ADOPT", "AUDIT", "BISECT", "ENVIRONMENT", "PLAN", "RUN", "VERIFY"]
 
+ADOPT = "patchcore adopt my-model-npu -- train.py"
 AUDIT = "patchcore audit train.py --epochs 1"
 BISECT = 'patchcore bisect --oracle "loss: nan" -- train.py'
 ENVIRONMENT = "patchcore environment --as kubernetes --strict"

@@ -1,0 +1,121 @@
+"""``patchcore adopt``: runs a program, and writes a plugin from the monkey patches that it makes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from patchcore.builtin.adopt.adoption import Adoption, adopt
+from patchcore.builtin.adopt.writing import adopted_project
+from patchcore.builtin.audit.command import audited, rows_of
+from patchcore.builtin.install.command import install_command
+from patchcore.builtin.new.about import DEFAULT_LICENSE, find_about
+from patchcore.builtin.new.names import PluginNames
+from patchcore.builtin.new.project import new_folder, write_project
+from patchcore.builtin.shared import examples
+from patchcore.builtin.shared.rows import print_table
+from patchcore.cli import EXIT_OK
+from patchcore.cli import options as shared
+from patchcore.cli.output import print_error, print_line
+from patchcore.errors import SettingsError
+
+__all__ = ["add_arguments", "main", "parse"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command; it takes the options of ``patchcore run``, too."""
+    parser.add_argument("name", metavar="NAME", help="of the distribution, and of its folder: bevformer-npu-patches")
+    parser.add_argument(
+        "--directory", type=Path, default=Path(), metavar="DIR", help="where the folder is made (default: here)"
+    )
+    parser.add_argument(
+        "--license",
+        default=DEFAULT_LICENSE,
+        metavar="SPDX",
+        help=f"the licence, as an SPDX expression (default: {DEFAULT_LICENSE})",
+    )
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments after ``adopt``: its own, ``--``, and those of ``patchcore run``."""
+    parser = shared.Parser(
+        prog="patchcore adopt",
+        example=examples.ADOPT,
+        usage="patchcore adopt [options] NAME -- [options of patchcore run] PROGRAM [arguments]",
+        description="Run a program, and write a plugin from the monkey patches that its own code and its libraries "
+        "make: each as a declaration with its target, the version on which it was seen, and its replacement by "
+        "reference. What cannot be declared is listed. Patches of patchcore are not adopted, nor those that a library "
+        "makes in every process.",
+        epilog="patchcore audit shows the same patches, and who makes them.",
+        allow_abbrev=False,
+    )
+    add_arguments(parser)
+    if "--" not in arguments:
+        options = parser.parse_args(arguments)
+        parser.error(f"expected a program: patchcore adopt {options.name} -- train.py")
+    end = list(arguments).index("--")
+    options = parser.parse_args(arguments[:end])
+    options.run = list(arguments[end + 1 :])
+    if not options.run:
+        parser.error(f"expected a program: patchcore adopt {options.name} -- train.py")
+    options.command = main
+    return options
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run the program, write the plugin, and print what is left; the program's exit code if it fails.
+
+    Raises:
+        SettingsError: the name is impossible, the folder exists, or nothing can be adopted.
+    """
+    names = PluginNames.derive(options.name)
+    folder = new_folder(options.directory, options.name)
+    about = find_about(options.directory, options.license)
+    with tempfile.TemporaryDirectory(prefix="patchcore-adopt-") as reports:
+        code, processes = audited(options.run, Path(reports))
+    if code:
+        print_error(f"the program ended with exit code {code}; nothing is written")
+        return code
+    adoption = adopt([row for process in processes for row in rows_of(process)])
+    if not adoption.groups:
+        _print_left(adoption)
+        raise SettingsError(
+            "the program makes no patch that can be declared; patchcore audit shows those that it makes"
+        )
+    write_project(folder, adopted_project(adoption, names, about, " ".join(options.run)))
+    _record(folder, names)
+    print_table(
+        "Patches",
+        ("PATCH", "PLACES", "REQUIRES"),
+        [(f"{names.plugin}.{g.name}", str(len(g.changes)), ", ".join(g.requires)) for g in adoption.groups],
+    )
+    _print_left(adoption)
+    place = str(folder) if folder.is_absolute() else f"./{folder}"
+    print_line(f"written to {folder}; take the lines that its README.md names out of the program; next:")
+    print_line(f"  {install_command('-e', place)}")
+    return EXIT_OK
+
+
+def _record(folder: Path, names: PluginNames) -> None:
+    """Record the fingerprints of the targets, in the package."""
+    command = [sys.executable, "-m", "patchcore", "fingerprint", "--no-import", f"-p{names.package}.plugin"]
+    command.append(f"{names.package}.plugin")
+    paths = [str(folder.absolute()), os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])]  # as the program's
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print_error(f"no fingerprints were recorded, so check cannot see changes of the targets: {done.stderr.strip()}")
+
+
+def _print_left(adoption: Adoption) -> None:
+    if adoption.left:
+        print_table(
+            "Left in the program",
+            ("TARGET", "WRITTEN AT", "WHY"),
+            [(e.target, e.written, e.why) for e in adoption.left],
+        )

@@ -1,0 +1,119 @@
+"""Writes the plugin: its package with the declarations, its test, and its description."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from patchcore.builtin.adopt.adoption import Adoption, Group
+from patchcore.builtin.new.about import PluginMetadata
+from patchcore.builtin.new.names import PluginNames
+from patchcore.builtin.new.templates import render_package, render_pyproject
+from patchcore.objects.printable import counted
+
+__all__ = ["adopted_project"]
+
+_PLUGIN = '''"""The patches that {program} makes, found by ``patchcore adopt``."""
+
+from __future__ import annotations
+
+import patchcore as pc
+
+{patches}
+
+PATCHES = ({names},)
+
+
+@pc.hookimpl
+def register_patches() -> tuple[pc.Patch, ...]:
+    """Return the patches, in the order in which they apply."""
+    return PATCHES
+'''
+
+_TEST = '''"""Every patch is applied whole, and reverted."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+from {package}.plugin import PATCHES
+
+import patchcore as pc
+
+
+@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.name)
+def test_is_applied_and_reverted(patch: pc.Patch) -> None:
+    patcher = pc.Patcher([patch])
+    with patcher:
+        for change in patch.changes:
+            importlib.import_module(change.target.module)
+        record = patcher.report()[patch.name]
+        if record.status == "skipped":
+            pytest.skip(record.reason)
+        assert [change.status for change in record.changes] == ["applied"] * len(patch.changes), str(record)
+    assert not patcher.applied
+'''
+
+
+def adopted_project(adoption: Adoption, names: PluginNames, about: PluginMetadata, program: str) -> dict[str, str]:
+    """Return the files of the plugin: texts by path, relative to the project's folder.
+
+    Args:
+        adoption: at least one group.
+        names: of the plugin.
+        about: its author, licence and source.
+        program: whose patches they are, for texts.
+    """
+    constants = [_constant(group.name) for group in adoption.groups]
+    patches = "\n".join(_patch(constant, group, names) for constant, group in zip(constants, adoption.groups))
+    plugin = _PLUGIN.format(program=program, patches=patches.rstrip(), names=", ".join(constants))
+    return {
+        "pyproject.toml": render_pyproject(names, f"Patches of {program}, as a patchcore plugin", about),
+        "README.md": "\n".join(_readme(adoption, names, program)),
+        f"{names.package}/__init__.py": render_package(names),
+        f"{names.package}/py.typed": "",
+        f"{names.package}/plugin.py": plugin,
+        "tests/test_plugin.py": _TEST.format(package=names.package),
+    }
+
+
+def _constant(name: str) -> str:
+    constant = re.sub(r"\W", "_", name).upper()
+    return constant if constant.isidentifier() else f"PATCH_{constant}"
+
+
+def _patch(constant: str, group: Group, names: PluginNames) -> str:
+    lines = [f"{constant} = pc.Patch("]
+    lines.append(f"    {json.dumps(f'{names.plugin}.{group.name}')},")
+    lines.append("    [")
+    for change in group.changes:
+        adds = ", create=True" if change.adds else ""
+        lines.append(f"        pc.Replace({json.dumps(change.target)}, {json.dumps(change.replacement)}{adds}),")
+    lines.append("    ],")
+    summary = f"{counted(len(group.changes), 'place')} that {group.maker} patched"
+    lines.append(f"    summary={json.dumps(summary)},")
+    if group.requires:
+        lines.append(
+            f"    requires={json.dumps(list(group.requires))},  # seen on these; widen it where you have looked"
+        )
+    lines.append(")")
+    return "\n".join(lines)
+
+
+def _readme(adoption: Adoption, names: PluginNames, program: str) -> Iterator[str]:
+    yield f"# {names.distribution}"
+    yield ""
+    yield f"The patches that {program} made by itself, declared. Take them out of the program; these lines made them:"
+    yield ""
+    for group in adoption.groups:
+        for change in group.changes:
+            yield f"- `{change.target}`: {change.written or 'a line that the audit has not seen'}"
+    if adoption.left:
+        yield ""
+        yield "Left in the program:"
+        yield ""
+        for left in adoption.left:
+            yield f"- `{left.target}`: {left.why}"
+    yield ""
