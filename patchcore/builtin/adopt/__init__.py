@@ -14,8 +14,8 @@ __all__ = ["register_commands"]
 def register_commands(subparsers: Any) -> None:
     subparsers.add_parser(
         "adopt",
-        group="write patches",
-        help="write a plugin from the monkey patches that a program makes",
+        group="write",
+        help="write a plugin from the monkey patches of a program",
         example=examples.ADOPT,
         add_help=False,
         take_over="patchcore.builtin.adopt.command:parse",

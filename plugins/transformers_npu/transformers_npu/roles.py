@@ -65,7 +65,8 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "roles",
         example="patchcore roles llama",
-        help="the norms, rotary embeddings and gated MLPs of transformers: which are patched, and why others are not",
+        group="find out",
+        help="show which parts of transformers are patched, and why",
         description="The norms, rotary embeddings and gated MLPs in the models of the installed transformers: which "
         "are patched, and why others are left alone. Sources are read, nothing is imported.",
     )
