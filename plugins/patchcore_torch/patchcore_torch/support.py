@@ -73,9 +73,15 @@ def register_run_options(parser: ArgumentParser, command: str) -> None:
 @pc.hookimpl
 def register_commands(subparsers: Any) -> None:
     """Add ``patchcore compare``."""
-    from patchcore_torch.compared.command import add_parser  # imported by the command line only
-
-    add_parser(subparsers)
+    subparsers.add_parser(
+        "compare",
+        group="trust",
+        help="find where two runs of a program begin to differ",
+        example="patchcore compare --second='--emulate-npu' -- train.py",
+        usage="patchcore compare [options] FIRST SECOND\n       patchcore compare [options] -- PROGRAM [arguments]",
+        allow_abbrev=False,
+        fill="patchcore_torch.compared.command:add_arguments",
+    )
 
 
 @pc.hookimpl

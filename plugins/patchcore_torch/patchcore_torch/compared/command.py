@@ -5,29 +5,23 @@ from __future__ import annotations
 import argparse
 import tempfile
 from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
 from patchcore import SettingsError
 from patchcore.plugin import EXIT_FINDINGS, EXIT_OK, add_format, need_jinja, print_json, write_whole
 from patchcore_torch.compared import judging, output, reading, running
 
-__all__ = ["add_parser", "main"]
+__all__ = ["add_arguments", "main"]
 
 _WRITE = "write patchcore compare FIRST SECOND, or patchcore compare [options] -- PROGRAM [arguments]"
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the command."""
-    parser = subparsers.add_parser(
-        "compare",
-        example="patchcore compare --second='--emulate-npu' -- train.py",
-        group="trust",
-        help="find where two runs of a program begin to differ",
-        usage="patchcore compare [options] FIRST SECOND\n       patchcore compare [options] -- PROGRAM [arguments]",
-        description="Compare two recordings of patchcore run --record, or record a program twice: by default without "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = (
+        "Compare two recordings of patchcore run --record, or record a program twice: by default without "
         "patches and with them. The first difference in the order of execution is shown with its module, line and "
-        "patch, then the others. The output of the program goes to stderr.",
-        allow_abbrev=False,
+        "patch, then the others. The output of the program goes to stderr."
     )
     add_format(parser)
     parser.add_argument(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Optional
 
 from patchcore import SettingsError
-from patchcore.plugin import did_you_mean
+from patchcore.plugin import did_you_mean, judge_difference
 from patchcore_torch.compared.reading import Key, Process, Record, Recording
 from patchcore_torch.recording.records import NAMES
 
@@ -209,13 +209,6 @@ def _pair(first: Record, second: Record, tolerances: Mapping[str, float], floor:
     return Pair(first, second, error, allowed, fault)
 
 
-def _share(distance: float, size: float) -> float:
-    """Return a difference as a share of the size of what it is in."""
-    if distance == 0.0:
-        return 0.0
-    return distance / size if size else math.inf
-
-
 def _numbers(first: Record, second: Record, floor: float) -> tuple[float, str]:
     """Compare what the records say about the tensors.
 
@@ -227,7 +220,7 @@ def _numbers(first: Record, second: Record, floor: float) -> tuple[float, str]:
     sizes = {"norm": norm, "mix": norm}
     worst, text = 0.0, ""
     for name, one, other in zip(NAMES, first.numbers, second.numbers):
-        error = _share(abs(one - other), sizes.get(name, largest))
+        error, _ = judge_difference(abs(one - other), sizes.get(name, largest), rtol=0.0)
         if error > worst:
             worst, text = error, f"{name} {one:.6g} and {other:.6g}"
     return worst, text
@@ -244,7 +237,7 @@ def _elements(first: Record, second: Record, floor: float) -> tuple[float, str]:
     one, other = (_finite(value, numpy) for value in (one, other))
     distances = numpy.abs(one - other)
     place = tuple(int(index) for index in numpy.unravel_index(int(distances.argmax()), one.shape))
-    error = _share(float(distances[place]), max(float(numpy.abs(one).max()), floor))
+    error, _ = judge_difference(float(distances[place]), max(float(numpy.abs(one).max()), floor), rtol=0.0)
     return error, f"{one[place]:.6g} and {other[place]:.6g} at {list(place)}"
 
 

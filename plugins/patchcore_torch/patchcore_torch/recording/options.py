@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Optional
 
 from patchcore import SettingsError
-from patchcore.plugin import did_you_mean
+from patchcore_torch.tables import check_keys
 
 __all__ = ["Ranges", "RecordingOptions"]
 
@@ -90,12 +90,7 @@ class RecordingOptions:
         Raises:
             SettingsError: also when a key means nothing, or ``path`` is missing.
         """
-        known = [field.name for field in fields(cls)]
-        for key in values:
-            if key not in known:
-                raise SettingsError(f"record has no option {key!r}{did_you_mean(str(key), known)}")
-        if "path" not in values:
-            raise SettingsError("record has no path, the directory for the records; write path='records'")
+        check_keys(values, cls, "record", "records")
         texts = {key: str(values[key]) for key in ("steps", "ranks") if key in values}
         return cls(**{**values, **texts})
 

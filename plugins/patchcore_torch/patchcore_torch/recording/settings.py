@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Optional
 
-from patchcore import Setting, SettingsError
-from patchcore.plugin import Choice, check_path
+from patchcore import Setting
+from patchcore_torch.tables import EnterInTable, enable_own_patches, read_table
 
 __all__ = ["SETTINGS", "add_options"]
 
@@ -21,6 +21,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 _FLAGS = {
     "operators": "also record each operator in the modules",
     "tensors": "keep the tensors, too, and not only numbers about them",
+    "same_random": "draw random numbers on the CPU, whichever device needs them",
 }
 
 
@@ -38,47 +39,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="write what modules, gradients and optimizers compute in the first steps to this directory",
     )
     for name, options in _OPTIONS.items():
-        group.add_argument(f"--record-{name}", action=_Enter, dest=record, **options)
+        group.add_argument(_option_of(name), action=_Enter, dest=record, **options)
     for name, text in _FLAGS.items():
-        group.add_argument(f"--record-{name}", action=_Enter, dest=record, nargs=0, const=True, help=text)
-    group.add_argument(
-        "--same-random",
-        action=_Enter,
-        dest=record,
-        nargs=0,
-        const=True,
-        help="draw random numbers on the CPU, whichever device needs them",
-    )
+        group.add_argument(_option_of(name), action=_Enter, dest=record, nargs=0, const=True, help=text)
 
 
-class _Enter(argparse.Action):
-    """Enters the value of an option in the table that is the setting ``record``."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option: Optional[str] = None) -> None:
-        key = str(option).replace("--record", "").lstrip("-").replace("-", "_") or "path"
-        value = self.const if self.nargs == 0 else values
-        setattr(namespace, self.dest, {**(getattr(namespace, self.dest) or {}), key: value})
+class _Enter(EnterInTable):
+    prefix = "--record"
 
 
 def _record(value: Any, where: str, directory: Optional[Path]) -> Optional[Mapping[str, Any]]:
     """Check a table, or the path alone; an empty path stands for no recording."""
     from patchcore_torch.recording.options import RecordingOptions  # for those who record
 
-    table = dict(value) if isinstance(value, Mapping) else {"path": value}
-    if "path" in table:
-        table["path"] = check_path(table["path"], f"{where}.path", directory)
-        if table["path"] is None:
-            return None
-    elif where.startswith("command line") and table:
-        name = next(iter(table)).replace("_", "-")
-        option = name if name == "same-random" else f"record-{name}"
-        raise SettingsError(f"--{option} says how to record, and --record DIR is missing")
-    return RecordingOptions.of(table).to_dict()
+    table = read_table(value, where, directory, "record", _option_of)
+    return None if table is None else RecordingOptions.of(table).to_dict()
 
 
-def _choices(value: Any, origin: str) -> Iterable[Choice]:
-    """Enable the patches of the recording: ``--disable '*' --record DIR`` records the program without patches."""
-    return [] if value is None else [Choice(True, "patchcore.torch", origin, strength=None)]
+def _option_of(key: str) -> str:
+    return "--same-random" if key == "same_random" else f"--record-{key.replace('_', '-')}"
 
 
-SETTINGS = (Setting("record", _record, option="--record", choices=_choices),)
+SETTINGS = (Setting("record", _record, option="--record", choices=enable_own_patches),)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Optional, Union
 
 from patchcore import SettingsError
-from patchcore.plugin import did_you_mean, parse_decimal
+from patchcore.plugin import parse_decimal
+from patchcore_torch.tables import check_keys
 
 __all__ = ["AUTO", "ProfilingOptions", "brake_step", "check_brake"]
 
@@ -72,12 +73,7 @@ class ProfilingOptions:
         Raises:
             SettingsError: also when a key means nothing, or ``path`` is missing.
         """
-        known = [field.name for field in fields(cls)]
-        for key in values:
-            if key not in known:
-                raise SettingsError(f"profiling has no option {key!r}{did_you_mean(str(key), known)}")
-        if "path" not in values:
-            raise SettingsError("profiling has no path, the directory for the records; write path='profile'")
+        check_keys(values, cls, "profiling", "profile")
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Optional, Union
 
 from patchcore import DeclarationError, Setting, SettingsError
-from patchcore.plugin import Choice, check_names, check_path
+from patchcore.plugin import check_names
+from patchcore_torch.tables import EnterInTable, enable_own_patches, read_table
 
 __all__ = ["SETTINGS", "add_options"]
 
@@ -41,8 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="write a profile of training steps, by default of step 21, to this directory",
     )
     for name, (metavar, text) in _PROFILING.items():
-        option = f"--profile-{name.replace('_', '-')}"
-        group.add_argument(option, action=_Enter, dest=profiling, type=int, metavar=metavar, help=text)
+        group.add_argument(_option_of(name), action=_Enter, dest=profiling, type=int, metavar=metavar, help=text)
     group.add_argument(
         "--brake",
         dest=f"{SETTING_PREFIX}brake",
@@ -58,27 +58,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-class _Enter(argparse.Action):
-    """Enters the value of an option in the table that is the setting ``profiling``."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option: Optional[str] = None) -> None:
-        key = str(option).replace("--profile", "").lstrip("-").replace("-", "_") or "path"
-        setattr(namespace, self.dest, {**(getattr(namespace, self.dest) or {}), key: values})
+class _Enter(EnterInTable):
+    prefix = "--profile"
 
 
 def _profiling(value: Any, where: str, directory: Optional[Path]) -> Optional[Mapping[str, Any]]:
     """Check a table, or the path alone; an empty path stands for no profiling."""
     from patchcore_torch.training.options import ProfilingOptions  # for those who profile
 
-    table = dict(value) if isinstance(value, Mapping) else {"path": value}
-    if "path" in table:
-        table["path"] = check_path(table["path"], f"{where}.path", directory)
-        if table["path"] is None:
-            return None
-    elif where.startswith("command line") and table:
-        name = next(iter(table)).replace("_", "-")
-        raise SettingsError(f"--profile-{name} says how to profile, and --profile DIR is missing")
-    return ProfilingOptions.of(table).to_dict()
+    table = read_table(value, where, directory, "profile", _option_of)
+    return None if table is None else ProfilingOptions.of(table).to_dict()
+
+
+def _option_of(key: str) -> str:
+    return f"--profile-{key.replace('_', '-')}"
 
 
 def _brake(value: Any, where: str, directory: Optional[Path]) -> Union[int, str, None]:
@@ -108,22 +101,17 @@ def _agree(values: Mapping[str, Any]) -> None:
         brake_step(values["brake"], None if profiling is None else ProfilingOptions.of(profiling))
 
 
-def _choices(value: Any, origin: str) -> Iterable[Choice]:
-    """Enable the patches that the options need: ``--disable '*' --profile DIR`` records the program without patches."""
-    return [] if value is None else [Choice(True, "patchcore.torch", origin, strength=None)]
-
-
 SETTINGS = (
     Setting(
         "profiling",
         _profiling,
         option="--profile",
-        choices=_choices,
+        choices=enable_own_patches,
     ),
     Setting(
         "brake",
         _brake,
-        choices=_choices,
+        choices=enable_own_patches,
         agree=_agree,
     ),
     Setting(
