@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -39,14 +40,15 @@ class PageSection(NamedTuple):
     content: Any = None
 
 
-def need_jinja(command: str) -> None:
+def need_jinja(command: str, path: Optional[Path] = None) -> None:
     """Raise unless a page can be rendered. A command calls this before it starts to work.
 
     Args:
         command: the command that writes the page, ``patchcore report --html``.
+        path: the file of the page, the value of ``--html``; its folder must exist.
 
     Raises:
-        SettingsError: Jinja2 is not installed; the message has the line that installs it.
+        SettingsError: Jinja2 is not installed, the message has the line that installs it; or there is no such folder.
 
     Examples:
         >>> from patchcore import SettingsError
@@ -61,6 +63,8 @@ def need_jinja(command: str) -> None:
     """
     if not find_module("jinja2"):
         raise SettingsError(f"{command} needs Jinja2, which is not installed: {install_command('patchcore[html]')}")
+    if path is not None and not path.absolute().parent.is_dir():
+        raise SettingsError(f"--html {path}: there is no directory {path.absolute().parent}")
 
 
 def render(

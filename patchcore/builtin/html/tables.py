@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple, Optional
 
 from patchcore.builtin.html.rendering import PageSection, render
+from patchcore.builtin.shared.files import write_whole
+from patchcore.errors import SettingsError
 
 __all__ = ["TablesPage", "TextTable"]
 
@@ -61,6 +64,20 @@ class TablesPage(NamedTuple):
     tables: Sequence[TextTable] = ()
     next_commands: Sequence[str] = ()
     kinds: Mapping[str, str] = {}
+
+    def write(self, path: Path) -> None:
+        """Write the page to a file.
+
+        Args:
+            path: the value of ``--html``.
+
+        Raises:
+            SettingsError: the file cannot be written, or Jinja2 is not installed.
+        """
+        try:
+            write_whole(path, self.render())
+        except OSError as error:
+            raise SettingsError(f"--html {path}: it cannot be written: {error.strerror or error}") from error
 
     def render(self) -> str:
         """Return the page, as HTML.

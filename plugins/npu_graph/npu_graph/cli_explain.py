@@ -12,7 +12,6 @@ from typing import Any
 
 from npu_graph.explaining import Explanation, explain_program
 from npu_graph.recording import EAGER, HOST, GraphRecord
-from patchcore import SettingsError
 from patchcore.plugin import (
     EXIT_FINDINGS,
     EXIT_OK,
@@ -24,7 +23,6 @@ from patchcore.plugin import (
     print_json,
     print_line,
     print_table,
-    write_whole,
 )
 
 __all__ = ["add_action", "explain", "make_page"]
@@ -66,13 +64,11 @@ def explain(options: argparse.Namespace) -> int:
         SettingsError: there is no such script, or the page cannot be written.
     """
     if options.html is not None:
-        need_jinja("patchcore graph explain --html")
-        if not options.html.absolute().parent.is_dir():
-            raise SettingsError(f"--html {options.html}: there is no directory {options.html.absolute().parent}")
+        need_jinja("patchcore graph explain --html", options.html)
     log_to_stderr()  # warnings of the precision check
     found = explain_program(options.program, options.arguments, as_module=options.as_module, vendor=options.backend)
     if options.html is not None:
-        _write(options.html, make_page(found, shlex.join([options.program, *options.arguments])).render())
+        make_page(found, shlex.join([options.program, *options.arguments])).write(options.html)
     if options.format == "json":
         print_json(
             {
@@ -137,13 +133,6 @@ def make_page(found: Explanation, program: str) -> TablesPage:
         next_commands=["patchcore graph cache --kernels"],
         kinds={EAGER: "pending", HOST: "skipped", "converted": "applied"},
     )
-
-
-def _write(path: Path, page: str) -> None:
-    try:
-        write_whole(path, page)
-    except OSError as error:
-        raise SettingsError(f"--html {path}: it cannot be written: {error.strerror or error}") from error
 
 
 def _print(found: Explanation, *, nodes: bool) -> None:

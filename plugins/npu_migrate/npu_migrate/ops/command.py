@@ -16,7 +16,7 @@ from npu_migrate.ops.judging import MISSING, Comparison, Trace, judge
 from npu_migrate.ops.running import Program, npu_options, run
 from npu_migrate.ops.tables import Table, choose
 from npu_migrate.ops.tracing import Request
-from patchcore import Plan, SettingsError
+from patchcore import Plan
 from patchcore.plugin import (
     add_format,
     add_selection,
@@ -26,7 +26,6 @@ from patchcore.plugin import (
     print_problems,
     print_table,
     print_text,
-    write_whole,
 )
 
 __all__ = ["add_parser", "main"]
@@ -77,28 +76,19 @@ def main(options: argparse.Namespace) -> int:
     program = Program(options.program, tuple(arguments))
     program.command("cpu")  # says now that there is none
     if options.html is not None:
-        need_jinja("patchcore ops --html")
-        if not options.html.absolute().parent.is_dir():
-            raise SettingsError(f"--html {options.html}: there is no directory {options.html.absolute().parent}")
+        need_jinja("patchcore ops --html", options.html)
     patcher = patcher_from(options, start=program.folder)
     table = Table.read(choose(options.torch_npu, _torch_version()))
     comparison = _trace(options, program, table, patcher.plan())
     if options.html is not None:
         script = () if program.is_function else (program.name, *program.arguments)
-        _write(options.html, printing.make_page(comparison, script).render())
+        printing.make_page(comparison, script).write(options.html)
     if options.format == "json":
         print_json(printing.view(comparison))
     else:
         _print(comparison)
     print_problems(patcher)
     return 1 if comparison.missing or comparison.failed else 0
-
-
-def _write(path: Path, page: str) -> None:
-    try:
-        write_whole(path, page)
-    except OSError as error:
-        raise SettingsError(f"--html {path}: it cannot be written: {error.strerror or error}") from error
 
 
 def _trace(options: argparse.Namespace, program: Program, table: Table, plan: Plan) -> Comparison:

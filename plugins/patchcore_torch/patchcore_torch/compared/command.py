@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Optional
 
 from patchcore import SettingsError
-from patchcore.plugin import EXIT_FINDINGS, EXIT_OK, add_format, need_jinja, print_json, write_whole
+from patchcore.plugin import EXIT_FINDINGS, EXIT_OK, add_format, need_jinja, print_json
 from patchcore_torch.compared import judging, output, reading, running
 
 __all__ = ["add_arguments", "main"]
@@ -60,9 +60,7 @@ def main(options: argparse.Namespace) -> int:
     """
     tolerances = judging.parse_tolerances(options.rtol)
     if options.html is not None:
-        need_jinja("patchcore compare --html")
-        if not options.html.absolute().parent.is_dir():
-            raise SettingsError(f"--html {options.html}: there is no directory {options.html.absolute().parent}")
+        need_jinja("patchcore compare --html", options.html)
     if options.runs[:1] == ["--"]:
         with tempfile.TemporaryDirectory(prefix="patchcore-compare-") as folder:
             return _compare(_record(options, options.into or Path(folder)), options, tolerances)
@@ -94,10 +92,7 @@ def _record(options: argparse.Namespace, folder: Path) -> list[reading.Recording
 def _compare(recordings: list[reading.Recording], options: argparse.Namespace, tolerances: dict[str, float]) -> int:
     comparison = judging.compare(recordings[0], recordings[1], tolerances)
     if options.html is not None:
-        try:
-            write_whole(options.html, output.make_page(comparison).render())
-        except OSError as error:
-            raise SettingsError(f"--html {options.html}: it cannot be written: {error.strerror or error}") from error
+        output.make_page(comparison).write(options.html)
     if options.format == "json":
         print_json(output.view(comparison))
     else:
