@@ -14,9 +14,9 @@ from patchcore.builtin.adopt.adoption import Adoption, adopt
 from patchcore.builtin.adopt.writing import adopted_project
 from patchcore.builtin.audit.command import audited, rows_of
 from patchcore.builtin.install.command import install_command
-from patchcore.builtin.new.about import DEFAULT_LICENSE, find_about
+from patchcore.builtin.new.about import find_about
 from patchcore.builtin.new.names import PluginNames
-from patchcore.builtin.new.project import new_folder, write_project
+from patchcore.builtin.new.project import add_project_options, as_argument, new_folder, write_project
 from patchcore.builtin.shared import examples
 from patchcore.builtin.shared.rows import print_table
 from patchcore.cli import EXIT_OK
@@ -30,15 +30,7 @@ __all__ = ["add_arguments", "main", "parse"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command; it takes the options of ``patchcore run``, too."""
     parser.add_argument("name", metavar="NAME", help="of the distribution, and of its folder: bevformer-npu-patches")
-    parser.add_argument(
-        "--directory", type=Path, default=Path(), metavar="DIR", help="where the folder is made (default: here)"
-    )
-    parser.add_argument(
-        "--license",
-        default=DEFAULT_LICENSE,
-        metavar="SPDX",
-        help=f"the licence, as an SPDX expression (default: {DEFAULT_LICENSE})",
-    )
+    add_project_options(parser)
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -55,10 +47,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         allow_abbrev=False,
     )
     add_arguments(parser)
-    if "--" not in arguments:
-        options = parser.parse_args(arguments)
-        parser.error(f"expected a program: patchcore adopt {options.name} -- train.py")
-    end = list(arguments).index("--")
+    end = arguments.index("--") if "--" in arguments else len(arguments)
     options = parser.parse_args(arguments[:end])
     options.run = list(arguments[end + 1 :])
     if not options.run:
@@ -95,9 +84,8 @@ def main(options: argparse.Namespace) -> int:
         [(f"{names.plugin}.{g.name}", str(len(g.changes)), ", ".join(g.requires)) for g in adoption.groups],
     )
     _print_left(adoption)
-    place = str(folder) if folder.is_absolute() else f"./{folder}"
     print_line(f"written to {folder}; take the lines that its README.md names out of the program; next:")
-    print_line(f"  {install_command('-e', place)}")
+    print_line(f"  {install_command('-e', as_argument(folder))}")
     return EXIT_OK
 
 

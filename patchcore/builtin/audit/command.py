@@ -53,26 +53,20 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _begin_of_program(arguments: Sequence[str]) -> int:
-    """Return where the program stands: it may have options of the names of ours.
+    """Return where the own options end: a program may have options of the same names.
 
-    Options of ``patchcore run``, with their values, stand before it. Only its parser knows which of them have values.
+    They stand in front, or among options of ``patchcore run``. Only its parser knows which of these have values, so it
+    shows where the program begins.
     """
-    own, rest = [], []
-    words = iter(enumerate(arguments))
-    for place, word in words:
-        if word == "--format" or word.startswith("--format="):
-            own.append(place)
-            if word == "--format":
-                next(words, None)
-        else:
-            rest.append((place, word))
-    if rest and rest[0][1] in ("-h", "--help"):
-        return len(arguments)
-    if not own:
-        return 0
-    program = run.parse([word for _, word in rest]).program
-    first = rest[len(rest) - len(program)][0] if program else len(arguments)
-    return first if own[0] < first else 0
+    front = 0
+    while front < len(arguments) and arguments[front].startswith(("--format", "-h", "--help")):
+        front += 2 if arguments[front] == "--format" else 1
+    later = next((i for i, word in enumerate(arguments) if word.partition("=")[0] == "--format"), None)
+    if front or later is None:
+        return front
+    after = arguments[later + (2 if arguments[later] == "--format" else 1) :]
+    program = run.parse([*arguments[:later], *after]).program
+    return len(arguments) - len(program) if len(program) <= len(after) else 0
 
 
 def main(options: argparse.Namespace) -> int:

@@ -8,9 +8,15 @@ from pathlib import Path
 
 from patchcore.builtin.install.command import install_command, python_command
 from patchcore.builtin.install.distributions import CORE
-from patchcore.builtin.new.about import DEFAULT_LICENSE, PluginMetadata, find_about
+from patchcore.builtin.new.about import PluginMetadata, find_about
 from patchcore.builtin.new.names import PluginNames
-from patchcore.builtin.new.project import example_project, new_folder, write_project
+from patchcore.builtin.new.project import (
+    add_project_options,
+    as_argument,
+    example_project,
+    new_folder,
+    write_project,
+)
 from patchcore.builtin.new.source import PluginSource, TitledRows
 from patchcore.builtin.shared.rows import print_table
 from patchcore.cli import options as shared
@@ -34,15 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("name", metavar="NAME", help="of the distribution, and of its folder: bevformer-npu-patches")
     parser.add_argument("--from", dest="source", type=Path, metavar="PATCH.PY", help="read the patches of this file")
-    parser.add_argument(
-        "--directory", type=Path, default=Path(), metavar="DIR", help="where the folder is made (default: here)"
-    )
-    parser.add_argument(
-        "--license",
-        default=DEFAULT_LICENSE,
-        metavar="SPDX",
-        help=f"the licence, as an SPDX expression (default: {DEFAULT_LICENSE})",
-    )
+    add_project_options(parser)
     shared.add_format(parser)
     parser.set_defaults(command=main)
 
@@ -122,5 +120,5 @@ def _next(folder: Path, source: PluginSource) -> str:
     """Return the command line that installs the plugin with its missing distributions, and runs its tests."""
     missing = [name for name in (CORE, *source.needs) if version_of(name) is None]
     missing += [] if find_module("pytest") else ["pytest"]
-    place = str(folder) if folder.is_absolute() else f"./{folder}"
+    place = as_argument(folder)
     return f"{install_command(*missing, '-e', place)} && {python_command()} -m pytest {shlex.quote(place)}"

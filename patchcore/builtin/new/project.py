@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
 from patchcore.builtin.new import templates
-from patchcore.builtin.new.about import PluginMetadata
+from patchcore.builtin.new.about import DEFAULT_LICENSE, PluginMetadata
 from patchcore.builtin.new.names import PluginNames
 from patchcore.builtin.shared.files import write_whole
 from patchcore.errors import SettingsError
 
-__all__ = ["example_project", "new_folder", "write_project"]
+__all__ = ["add_project_options", "as_argument", "example_project", "new_folder", "write_project"]
+
+
+def add_project_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of commands that write a plugin: ``--directory`` and ``--license``."""
+    parser.add_argument(
+        "--directory", type=Path, default=Path(), metavar="DIR", help="where the folder is made (default: here)"
+    )
+    parser.add_argument(
+        "--license",
+        default=DEFAULT_LICENSE,
+        metavar="SPDX",
+        help=f"the licence, as an SPDX expression (default: {DEFAULT_LICENSE})",
+    )
+
+
+def as_argument(folder: Path) -> str:
+    """Return a folder as pip takes it for a folder and not for a distribution: ``./shop-npu``."""
+    return str(folder) if folder.is_absolute() else f"./{folder}"
 
 
 def example_project(names: PluginNames, about: PluginMetadata) -> dict[str, str]:

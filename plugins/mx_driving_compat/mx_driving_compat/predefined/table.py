@@ -11,6 +11,14 @@ __all__ = ["TABLE", "Entry", "find_entry"]
 
 _MMCV, _MMDET3D, _TORCH = "mmcv-npu-patches", "mmdet3d-npu-patches", "torch-npu-patches"
 _DIFFUSERS, _TRANSFORMERS = "diffusers-npu-patches", "transformers-npu-patches"
+_ALL_OF_TRANSFORMERS = (
+    "transformers.attention",
+    "transformers.experts",
+    "transformers.flash_windows",
+    "transformers.rms_norm",
+    "transformers.rotary",
+    "transformers.gated_mlp",
+)
 
 
 class Entry(NamedTuple):
@@ -329,14 +337,7 @@ TABLE = (
         "transformers",
         "All patches of transformers.",
         _TRANSFORMERS,
-        (
-            "transformers.attention",
-            "transformers.experts",
-            "transformers.flash_windows",
-            "transformers.rms_norm",
-            "transformers.rotary",
-            "transformers.gated_mlp",
-        ),
+        _ALL_OF_TRANSFORMERS,
         on_request=True,
     ),
     Entry(
@@ -345,15 +346,7 @@ TABLE = (
         "transformers",
         "All patches of transformers, and the tokens of images of Qwen3-VL.",
         _TRANSFORMERS,
-        (
-            "transformers.attention",
-            "transformers.experts",
-            "transformers.flash_windows",
-            "transformers.rms_norm",
-            "transformers.rotary",
-            "transformers.gated_mlp",
-            "transformers.qwen3_vl_placeholders",
-        ),
+        (*_ALL_OF_TRANSFORMERS, "transformers.qwen3_vl_placeholders"),
         on_request=True,
     ),
     Entry(
