@@ -15,7 +15,8 @@ class Architecture(NamedTuple):
         kind: the name of its class in diffusers.
         config: the arguments of the class.
         inputs: returns the arguments of ``forward``, on the CPU.
-        hits: the patches that the call reaches, each with the number of calls that it takes over.
+        hits: the patches that the call reaches, each with the number of calls that it takes over; ``mask_rows`` wraps
+            every attention of ``attention_processor.py``.
     """
 
     kind: str
@@ -48,7 +49,7 @@ UNET_2D = Architecture(
         "attention_head_dim": 4,
     },
     lambda: {"sample": normal(2, 3, 8, 8), "timestep": 3},
-    {"diffusers.attention.attention_processor": 4},
+    {"diffusers.attention.attention_processor": 4, "diffusers.attention.mask_rows": 4},
 )
 UNET_2D_CONDITION = Architecture(
     "UNet2DConditionModel",
@@ -65,7 +66,7 @@ UNET_2D_CONDITION = Architecture(
         "encoder_hidden_states": normal(2, 7, 12),
         "encoder_attention_mask": present(7, 4, length=7),
     },
-    {"diffusers.attention.attention_processor": 8, "diffusers.geglu": 4},
+    {"diffusers.attention.attention_processor": 8, "diffusers.attention.mask_rows": 8, "diffusers.geglu": 4},
 )
 SD3 = Architecture(
     "SD3Transformer2DModel",
@@ -88,7 +89,7 @@ SD3 = Architecture(
         "pooled_projections": normal(2, 10),
         "timestep": torch.tensor([3, 4]),
     },
-    {"diffusers.rms_norm": 8},
+    {"diffusers.rms_norm": 8, "diffusers.attention.mask_rows": 2},
 )
 FLUX = Architecture(
     "FluxTransformer2DModel",
@@ -131,7 +132,7 @@ PIXART = Architecture(
         "encoder_attention_mask": present(5, 2, length=5),
         "added_cond_kwargs": {"resolution": None, "aspect_ratio": None},
     },
-    {"diffusers.attention.attention_processor": 4},
+    {"diffusers.attention.attention_processor": 4, "diffusers.attention.mask_rows": 4},
 )
 QWEN_IMAGE = Architecture(
     "QwenImageTransformer2DModel",
@@ -211,7 +212,7 @@ DIT = Architecture(
         "timestep": torch.tensor([3, 4]),
         "class_labels": torch.tensor([1, 2]),
     },
-    {"diffusers.attention.attention_processor": 2},
+    {"diffusers.attention.attention_processor": 2, "diffusers.attention.mask_rows": 2},
 )
 SANA = Architecture(
     "SanaTransformer2DModel",
@@ -294,7 +295,8 @@ AUTOENCODER_KL = Architecture(
         "sample_size": 8,
     },
     lambda: {"sample": normal(2, 3, 8, 8)},
-    {},  # one head and no mask: torch_npu uses the kernel by itself, here and in the next
+    # one head and no mask: torch_npu uses the kernel by itself, here and in the next
+    {"diffusers.attention.mask_rows": 2},
 )
 AUTOENCODER_KL_WAN = Architecture(
     "AutoencoderKLWan",
