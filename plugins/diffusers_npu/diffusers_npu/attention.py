@@ -19,6 +19,7 @@ import math
 from typing import Any, Callable, Optional
 
 import patchcore as pc
+from diffusers_npu.declared import LEGACY_NAMES, TOLERANCES, UP_TO
 
 __all__ = ["DISPATCHER", "MASK_ROWS", "MODULES", "can_dispatch", "can_fuse", "dispatched", "fused", "with_every_row"]
 
@@ -52,7 +53,7 @@ def can_fuse(
     if is_causal or dropout_p or not _fits(query, key, value, enable_gqa):
         return False
     if attn_mask is None:
-        return all(each.transpose(1, 2).is_contiguous() for each in (query, key, value)) and query.shape[1] > 1
+        return _lie_by_token(query, key, value) and query.shape[1] > 1
     return _is_added(attn_mask, query, key)
 
 
@@ -67,9 +68,8 @@ def fused(
     enable_gqa: bool = False,
 ) -> Any:
     """Do ``scaled_dot_product_attention`` for calls that :func:`can_fuse` accepts; its arguments and result."""
-    if all(each.transpose(1, 2).is_contiguous() for each in (query, key, value)):
-        turned = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-        return _attend(turned, attn_mask, scale, "BSND").transpose(1, 2)
+    if _lie_by_token(query, key, value):
+        return _attend(_turned(query, key, value), attn_mask, scale, "BSND").transpose(1, 2)
     return _attend((query, key, value), attn_mask, scale, "BNSD")
 
 
@@ -91,8 +91,7 @@ def can_dispatch(
     if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
         return False
     mask = _with_all_dimensions(attn_mask, query, key)
-    turned = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-    return can_fuse(turned[0], turned[1], turned[2], mask, dropout_p, is_causal, scale, enable_gqa)
+    return can_fuse(*_turned(query, key, value), mask, dropout_p, is_causal, scale, enable_gqa)
 
 
 def dispatched(
@@ -109,6 +108,16 @@ def dispatched(
 ) -> Any:
     """Do ``_native_attention`` of diffusers for calls that :func:`can_dispatch` accepts; its arguments and result."""
     return _attend((query, key, value), _with_all_dimensions(attn_mask, query, key), scale, "BSND")
+
+
+def _turned(query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
+    """Return the three with heads and tokens exchanged."""
+    return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+
+
+def _lie_by_token(query: Any, key: Any, value: Any) -> bool:
+    """Return True if tensors with heads before tokens lie in memory with tokens before heads."""
+    return all(each.is_contiguous() for each in _turned(query, key, value))
 
 
 def _with_all_dimensions(mask: Any, query: Any, key: Any) -> Any:
@@ -221,9 +230,7 @@ def with_every_row(
     return original(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
 
 
-_REQUIRES = ["diffusers>=0.35,<0.43", "torch>=2.4"]
-_LEGACY_NAMES = ["DiffusersNPU", "diffusers_npu"]  # of all patches here together, in mx_driving.patcher
-_TOLERANCES = {"float32": 1e-5, "float16": 5e-3, "bfloat16": 3e-2}
+_REQUIRES = [f"diffusers>=0.35,<{UP_TO}", "torch>=2.4"]
 
 DISPATCHER = pc.Patch(
     "diffusers.attention.dispatcher",
@@ -235,8 +242,8 @@ DISPATCHER = pc.Patch(
     summary="The default back end of the attention dispatcher: added masks fused, no copies for the layout",
     requires=_REQUIRES,
     needs=["torch_npu"],
-    legacy_names=_LEGACY_NAMES,
-    checks=pc.Check("diffusers_npu.checks:dispatched", dtypes=_TOLERANCES),
+    legacy_names=LEGACY_NAMES,
+    checks=pc.Check("diffusers_npu.checks:dispatched", dtypes=TOLERANCES),
 )
 
 
@@ -254,8 +261,8 @@ def _in_module(name: str) -> pc.Patch:
         summary=f"Attention in {last}.py: added masks fused, no copies for the layout",
         requires=_REQUIRES,
         needs=["torch_npu", module],
-        legacy_names=_LEGACY_NAMES,
-        checks=pc.Check(f"diffusers_npu.checks:{last}", dtypes=_TOLERANCES),
+        legacy_names=LEGACY_NAMES,
+        checks=pc.Check(f"diffusers_npu.checks:{last}", dtypes=TOLERANCES),
     )
 
 
@@ -282,6 +289,6 @@ MASK_ROWS = pc.Patch(
     requires=_REQUIRES,
     needs=["torch_npu"],
     after=["diffusers.attention.attention_processor"],
-    legacy_names=["AttnProcessor2_0", "attn_processor_2_0", *_LEGACY_NAMES],
-    checks=pc.Check("diffusers_npu.checks:masked_by_truth_values", dtypes=_TOLERANCES),
+    legacy_names=["AttnProcessor2_0", "attn_processor_2_0", *LEGACY_NAMES],
+    checks=pc.Check("diffusers_npu.checks:masked_by_truth_values", dtypes=TOLERANCES),
 )

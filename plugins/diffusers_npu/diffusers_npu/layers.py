@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import patchcore as pc
+from diffusers_npu.declared import LEGACY_NAMES, TOLERANCES, UP_TO
 
 __all__ = ["GEGLU", "RMS_NORM", "geglu", "rms_norm"]
 
@@ -74,17 +75,17 @@ GEGLU = pc.Patch(
     "diffusers.geglu",
     pc.Replace("diffusers.models.activations:GEGLU.forward", "diffusers_npu.layers:geglu"),
     summary="GEGLU: the kernel for tensors on the NPU only, with the exact GELU",
-    requires=["diffusers>=0.35,<0.43"],
+    requires=[f"diffusers>=0.35,<{UP_TO}"],
     needs=["torch_npu"],
-    legacy_names=["DiffusersNPU", "diffusers_npu"],
-    checks=pc.Check("diffusers_npu.checks:geglu", dtypes={"float32": 1e-5, "float16": 5e-3, "bfloat16": 3e-2}),
+    legacy_names=LEGACY_NAMES,
+    checks=pc.Check("diffusers_npu.checks:geglu", dtypes=TOLERANCES),
 )
 RMS_NORM = pc.Patch(
     "diffusers.rms_norm",
     pc.Replace("diffusers.models.normalization:RMSNorm.forward", "diffusers_npu.layers:rms_norm"),
     summary="RMSNorm: the kernel for tensors on the NPU only, and only where it computes what the formula does",
-    requires=["diffusers>=0.35,<0.43"],
+    requires=[f"diffusers>=0.35,<{UP_TO}"],
     needs=["torch_npu"],
-    legacy_names=["DiffusersNPU", "diffusers_npu"],
-    checks=pc.Check("diffusers_npu.checks:rms_norm", dtypes={"float32": 1e-5, "float16": 5e-3, "bfloat16": 3e-2}),
+    legacy_names=LEGACY_NAMES,
+    checks=pc.Check("diffusers_npu.checks:rms_norm", dtypes=TOLERANCES),
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import patchcore as pc
+from diffusers_npu.declared import LEGACY_NAMES, UP_TO
 
 __all__ = ["PATCHES"]
 
@@ -99,9 +100,9 @@ def _patch(target: str, replacement: str, on_npu: Any, first: str = "0.35") -> p
         f"diffusers.softmax.{name}",
         pc.Replace(f"{target}.forward", f"diffusers_npu.own_softmax:{replacement}", when_call=on_npu),
         summary=f"{name}: one operator instead of two products and a softmax",
-        requires=[f"diffusers>={first},<0.43", "torch>=2.4"],
+        requires=[f"diffusers>={first},<{UP_TO}", "torch>=2.4"],
         needs=["torch_npu", module],
-        legacy_names=["DiffusersNPU", "diffusers_npu"],
+        legacy_names=LEGACY_NAMES,
         checks=pc.Check(
             f"diffusers_npu.checks_of_softmax:{replacement}",
             dtypes={"float32": 1e-5, "float16": 1e-2, "bfloat16": 1.5e-1},

@@ -13,7 +13,7 @@ from patchcore_torch.recording.records import NAMES
 
 __all__ = ["make_page", "print_comparison", "view"]
 
-#: Rows that are shown without being asked for.
+#: The number of rows that are shown without ``--all``.
 _SHOWN = 10
 _COLUMNS = ("PROCESS", "STEP", "PHASE", "NAME", "ITEM", "ERROR", "ALLOWED", "FAULT")
 

@@ -17,7 +17,7 @@ logger = logging.getLogger("patchcore")
 class Msprobe:
     """Wrapper of :func:`patchcore_torch.training.steps.after_step` that starts, stops and steps the debugger.
 
-    It starts with the first module that is called in a step, which is the model that msprobe wants (msprobe 26.2,
+    It starts with the first module that is called in a step, which is the argument that msprobe needs (msprobe 26.2,
     ``PrecisionDebugger.start(model)``). An error costs the recording, not the training.
 
     Args:

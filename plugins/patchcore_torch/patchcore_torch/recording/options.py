@@ -54,7 +54,7 @@ class RecordingOptions:
         ranks: of a job, such as ``0,3``; all if empty.
         operators: also record each operator of the modules and of their gradients.
         tensors: also keep the tensors themselves.
-        limit: megabytes that a process may write; it records no more after that, and its last line says so.
+        limit: megabytes that a process may write; it records no more after that, and its last line has `"full": true`.
         same_random: draw random numbers on the CPU, on whichever device they are needed.
         msprobe: arguments of msprobe's ``PrecisionDebugger``, which then records in its own way; only ``same_random``
             of the other options holds.

@@ -14,6 +14,8 @@ import functools
 import math
 from typing import Any, Optional
 
+from transformers_npu.kernels.calls import is_traced
+
 #: The side of the causal mask that the kernel expects for ``sparse_mode`` 2, whatever the lengths are.
 COMPRESSED = 2048
 LEFT_UP_CAUSAL = 2
@@ -61,7 +63,7 @@ def fits(
     tensors = (query, key, value)
     if not all(type(tensor) is torch.Tensor and tensor.device.type == "npu" for tensor in tensors):
         return False
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+    if is_traced():
         return False
     if any(given is not None and given is not False and _matters(name) for name, given in kwargs.items()):
         return False

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from transformers_npu.kernels.calls import is_traced
+
 MOST_EXPERTS = 1024
 MOST_EXPERTS_OF_A_TOKEN = 512
 INNER_LIMIT = 65536
@@ -32,7 +34,7 @@ def fits(module: Any, hidden_states: Any, top_k_index: Any, top_k_weights: Any) 
     """
     import torch
 
-    if getattr(module, "_is_expert_parallel", False) or torch.compiler.is_compiling() or torch.jit.is_tracing():
+    if getattr(module, "_is_expert_parallel", False) or is_traced():
         return False
     if not all(hasattr(module, name) for name in ("has_bias", "is_transposed", "_apply_gate", "num_experts")):
         return False

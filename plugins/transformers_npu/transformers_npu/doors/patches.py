@@ -15,7 +15,7 @@ TORCH = "torch>=2.4"
 ATTENTION = "transformers.modeling_utils:AttentionInterface._global_mapping"
 MASKS = "transformers.masking_utils:AttentionMaskInterface._global_mapping"
 EXPERTS = "transformers.integrations.moe:ExpertsInterface._global_mapping"
-#: ``attn_implementation=`` and ``experts_implementation=`` for who wants to choose.
+#: Values of ``attn_implementation=`` and ``experts_implementation=`` for users who choose an implementation.
 ATTENTION_NAME = "npu_fusion"
 EXPERTS_NAME = "npu_grouped"
 

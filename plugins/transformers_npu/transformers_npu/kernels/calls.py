@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["alike"]
+__all__ = ["alike", "is_traced"]
+
+
+def is_traced() -> bool:
+    """Return True while a graph is made: its calls go to the original, whose small operators the compiler fuses."""
+    import torch
+
+    return bool(torch.compiler.is_compiling() or torch.jit.is_tracing())
 
 
 def alike(first: Any, *others: Any) -> bool:
     """Return True if all are plain tensors on one NPU, in the same one of float32, float16 and bfloat16.
-
-    Graphs are left to their compiler: it fuses the small operators of the original itself.
 
     Args:
         first: of the call.
@@ -18,7 +23,7 @@ def alike(first: Any, *others: Any) -> bool:
     """
     import torch
 
-    if first.device.type != "npu" or torch.compiler.is_compiling() or torch.jit.is_tracing():
+    if first.device.type != "npu" or is_traced():
         return False
     return first.dtype in (torch.float32, torch.float16, torch.bfloat16) and all(
         type(each) in (torch.Tensor, torch.nn.Parameter) and each.dtype == first.dtype and each.device == first.device
