@@ -100,7 +100,7 @@ class Engine:
         """The names of the patches that are in force or wait for an import."""
         return list(self._active)
 
-    def _applications(self) -> list[Application]:
+    def applications(self) -> list[Application]:
         """Return the applications that are in force or wait for an import. Callers hold the lock."""
         return [application for active in self._active.values() for application in active]
 
@@ -108,7 +108,7 @@ class Engine:
     def tables(self) -> list[str]:
         """The attributes in which registries keep their entries, for some patch that is in force or waits."""
         with self._lock:
-            applications = self._applications()
+            applications = self.applications()
         return [table for application in applications for table in application.extensions.tables]
 
     def acquire(
@@ -191,7 +191,7 @@ class Engine:
     def held_by(self, holder: Holder) -> list[Application]:
         """Return the applications that ``holder`` holds, the last one first."""
         with self._lock:
-            return [a for a in self._applications() if holder in a.holders][::-1]
+            return [a for a in self.applications() if holder in a.holders][::-1]
 
     def advance(self, application: Application, moves: Moves, holder: Optional[Holder] = None) -> None:
         """Write the changes of ``application`` whose modules have been executed and that are not written there yet.
@@ -336,7 +336,7 @@ class Engine:
         if self._missed and not self.journal.is_busy:
             self._missed = False
             with self._lock:
-                applications = self._applications()
+                applications = self.applications()
             self.sweep(applications)
 
     def _in_force(self, patch: Patch, provenance: Provenance) -> Optional[Application]:
@@ -454,7 +454,7 @@ class Engine:
     def _overtaken(self) -> None:
         """Patch modules whose import a finder in front of the watch has hidden: now, or when the import ends."""
         with self._lock:
-            applications = self._applications()
+            applications = self.applications()
             names = list(self._waiting)
         self._join(names)
         for state in (state for application in applications for state in application.states):

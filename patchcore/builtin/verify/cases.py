@@ -6,9 +6,14 @@ import random
 from typing import Any, Optional
 
 from patchcore.builtin.verify.check import Case, Check, Size
+from patchcore.declare.changes import Skip
 from patchcore.objects.generated import signature_of
 
-__all__ = ["draw", "takes"]
+__all__ = ["NothingToDraw", "draw", "takes"]
+
+
+class NothingToDraw(Exception):
+    """A check cannot be run here; the text is the reason that its function returned in a :class:`Skip`."""
 
 
 def draw(check: Check, make: Any, seed: str, *, size: Optional[Size] = None, dtype: Optional[str] = None) -> Case:
@@ -21,11 +26,14 @@ def draw(check: Check, make: Any, seed: str, *, size: Optional[Size] = None, dty
         size, dtype: handed on where the function takes them; ``None`` leaves it to the function.
 
     Raises:
-        TypeError: the function does not return a :class:`Case`.
+        NothingToDraw: the function returned a :class:`Skip`.
+        TypeError: the function returned something else than a :class:`Case`.
     """
     offered = {"size": size, "dtype": dtype}
     wanted = {name: value for name, value in offered.items() if value is not None and takes(make, name)}
     case = make(random.Random(seed), **wanted)
+    if isinstance(case, Skip):
+        raise NothingToDraw(case.reason)
     if not isinstance(case, Case):
         raise TypeError(f"check {check}: {make!r} returns {type(case).__name__}, expected patchcore.Case")
     return case

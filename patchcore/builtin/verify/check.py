@@ -11,6 +11,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Callable, Optional, Union
 
+from patchcore.declare.changes import Skip
 from patchcore.declare.declaration import Declaration, as_mapping, as_tuple, check_callables
 from patchcore.declare.target import Target
 from patchcore.errors import DeclarationError
@@ -18,7 +19,7 @@ from patchcore.errors import DeclarationError
 __all__ = ["DTYPES", "Case", "Check", "Size"]
 
 #: Draws a case, from the same numbers for the original and for the replacement.
-Draw = Callable[..., "Case"]
+Draw = Callable[..., Union["Case", Skip]]
 
 #: The dtypes that a check can be declared for, by torch's names.
 DTYPES = ("float64", "float32", "float16", "bfloat16")
@@ -95,7 +96,8 @@ class Check(Declaration):
             It imports the library and returns the same case for the same arguments. It may take two more, each of which
             is given by name: ``size``, a :class:`Size`, and ``dtype``, the name of a dtype of ``dtypes``. One that
             takes no size draws cases of one size only; one that takes no dtype has the floating-point tensors of its
-            cases, and the parameters of their modules, cast to it.
+            cases, and the parameters of their modules, cast to it. It may return ``Skip("reason")`` if the installed
+            library has nothing to compare: the check is then skipped.
         rtol: the largest difference allowed, as a share of the largest absolute value expected in the same tensor; 0
             for equal.
         dtypes: instead of ``rtol``: the allowed difference for each dtype that the check is for, ``{"float32": 1e-5}``,

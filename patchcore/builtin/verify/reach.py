@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
 from patchcore.declare.changes import Change, resolve
-from patchcore.declare.patch import Patch
 from patchcore.errors import TargetError
 
 __all__ = ["Reach"]
@@ -20,17 +19,17 @@ class Reach:
     Replacements that have no Python code (builtins) count as called when they are.
 
     Args:
-        patch: applied.
+        changes: in force. Those of :class:`patchcore.EachModule` are known when the patch is applied.
 
     Attributes:
         reached: whether a replacement has run; may be set to false to watch again.
     """
 
-    def __init__(self, patch: Patch) -> None:
+    def __init__(self, changes: Iterable[Change]) -> None:
         self.reached = False
         self._codes: set[CodeType] = set()
         self._builtins: list[Any] = []
-        for change in patch.changes:
+        for change in changes:
             for value in _replacements(change):
                 self._add(value)
 

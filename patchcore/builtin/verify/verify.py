@@ -16,12 +16,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Callable, NamedTuple, Optional
 
-from patchcore.builtin.verify.cases import draw, takes
+from patchcore.builtin.verify.cases import NothingToDraw, draw, takes
 from patchcore.builtin.verify.check import Case, Check, Size
 from patchcore.builtin.verify.framework import CallOutcome, Execution, Framework
 from patchcore.builtin.verify.reach import Reach
 from patchcore.builtin.verify.speed import Speed, compare_speed
-from patchcore.declare.changes import resolve
+from patchcore.declare.changes import Change, resolve
 from patchcore.declare.patch import Patch
 from patchcore.engine.engine import ENGINE
 from patchcore.errors import CONTAINED, PatchcoreError, describe_error
@@ -77,7 +77,7 @@ class CheckResult(NamedTuple):
         check: name of the check.
         dtype: ``"float16"``; ``None`` for cases as they were drawn.
         status: ``agrees``, ``differs``, ``not reached`` (the replacement was never called), ``failed`` (something
-            raised) or ``skipped`` (the patch cannot be applied here).
+            raised) or ``skipped`` (the patch cannot be applied here, or the library has nothing to compare).
         forward_error: the largest difference of results found, as a share of the largest value expected; 0 where
             nothing was compared.
         gradient_error: that of gradients, ``None`` where there are none.
@@ -252,6 +252,8 @@ class _CheckRun:
         """Run it; an exception becomes part of the result."""
         try:
             return self._run()
+        except NothingToDraw as nothing:
+            return self._blank._replace(status=SKIPPED, message=str(nothing))
         except _Raised as raised:
             return self._finish(FAILED, str(raised))._replace(forward_error=math.inf)
 
@@ -273,7 +275,7 @@ class _CheckRun:
             record = patcher.report()[self._patch.name]
             if record.status == SKIPPED:
                 return self._blank._replace(status=SKIPPED, message=record.reason)
-            with Reach(self._patch) as reach:
+            with Reach(_changes_in_force(self._patch)) as reach:
                 for case, wanted in zip(cases, expected):
                     reach.reached = False
                     actual = self._guarded(self._try_out, case, "the replacement raised")
@@ -303,6 +305,8 @@ class _CheckRun:
         try:
             with CONTAINED:
                 return function(case)
+        except NothingToDraw:
+            raise
         except Exception as error:
             raise _Raised(f"{doing}, on the case of seed {case.seed!r}", error) from error
 
@@ -365,6 +369,13 @@ class _CheckRun:
     def _begin(self, *doing: Optional[str]) -> None:
         words = (self._patch.name, self._check.name, self._blank.dtype, *doing)
         self._how.begin(" ".join(word for word in words if word))
+
+
+def _changes_in_force(patch: Patch) -> list[Change]:
+    """Return the changes of an applied patch, with those that were found when it was applied."""
+    with ENGINE.journal.lock:
+        applications = [each for each in ENGINE.applications() if each.patch.name == patch.name]
+        return [state.change for each in applications for state in each.states]
 
 
 def _text(size: Optional[Size]) -> Optional[str]:

@@ -93,6 +93,30 @@ class TestResults:
         assert (result.status, result.ok) == ("not reached", False)
         assert result.message == "no case on cpu called the replacement"
 
+    def test_a_check_without_anything_to_draw_is_skipped(self) -> None:
+        patch = of(pc.Replace("lib.ops:conv", another), pc.Check(lambda rng: pc.Skip("lib 1 has no conv2")))
+        result = only(patch)
+        assert (result.status, result.message, result.ok) == ("skipped", "lib 1 has no conv2", True)
+
+    def test_changes_that_each_module_made_are_seen(self) -> None:
+        def changes(replacement: Any) -> Any:
+            return lambda module: (
+                [pc.Replace(f"{module.__name__}:conv", replacement)] if hasattr(module, "conv") else []
+            )
+
+        def found(replacement: Any) -> str:
+            patch = pc.Patch("lib.all", pc.EachModule("lib.*", changes(replacement)), checks=pc.Check(case))
+            return only(patch).status
+
+        assert found(the_same) == "agrees"
+        assert found(another) == "differs"
+
+        def nothing(module: Any) -> list[Any]:
+            return []
+
+        patch = pc.Patch("lib.all", pc.EachModule("lib.*", nothing), checks=pc.Check(case))
+        assert only(patch).status == "not reached"
+
     def test_a_product_of_a_factory_is_seen(self) -> None:
         def factory(original: Any) -> Any:
             return lambda x: original(x)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import patchcore as pc
 from transformers_npu.doors import attention, experts
 from transformers_npu.legacy_names import ALL
+from transformers_npu.tolerances import DTYPES
 
 LIBRARY = "transformers>=4.51,<6"
 TORCH = "torch>=2.4"
@@ -18,10 +19,6 @@ EXPERTS = "transformers.integrations.moe:ExpertsInterface._global_mapping"
 #: Values of ``attn_implementation=`` and ``experts_implementation=`` for users who choose an implementation.
 ATTENTION_NAME = "npu_fusion"
 EXPERTS_NAME = "npu_grouped"
-
-#: The largest difference from the definition in float32, as a share of the largest value, of results and gradients.
-DTYPES = {"float32": 1e-5, "float16": 5e-3, "bfloat16": 3e-2}
-
 
 SDPA = pc.Patch(
     "transformers.attention",

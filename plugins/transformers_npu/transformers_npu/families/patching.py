@@ -91,7 +91,7 @@ def _stamp(path: str) -> Optional[tuple[int, int]]:
     return found.st_size, found.st_mtime_ns
 
 
-@functools.lru_cache(maxsize=8)  # the three patches look at a module one after another
+@functools.lru_cache(maxsize=64)  # three patches look at a module one after another; verify applies each many times
 def _found(path: str, stamp: Optional[tuple[int, int]]) -> tuple[tuple[Item, Family], ...]:
     """Return the functions in a file whose formula is in the table."""
     try:
