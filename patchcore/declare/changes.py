@@ -287,8 +287,9 @@ class SlotChange(Change):
     everywhere: bool = False
     #: True if names of other modules follow that are equal to the target's and hold the same object.
     same_name: bool = False
-    #: Called with the present value of the slot, returns the product; ``None`` if the change has a replacement.
-    factory: Optional[Callable[[Any], Any]] = None
+    #: Called with the present value of the slot, returns the product; ``None`` if the change has a replacement. A
+    #: target names a callable that is imported when the patch is applied.
+    factory: Union[None, Target, Callable[[Any], Any]] = None
 
     @property
     def writes_bodies(self) -> bool:
@@ -340,7 +341,7 @@ class Replace(SlotChange):
             the value is given as ``Literal(text)``. If the target is a static method, a class method or a property, a
             function becomes one too.
         factory: instead of ``replacement``: called with the present object, returns the new one (a subclass of it,
-            for example).
+            for example). Or a target text of such a function, which is imported when the patch is applied.
         when_call: predicate over the arguments of each call that chooses between replacement (true) and original. Only
             the predicate decides; an exception of the replacement reaches the caller.
         create: ``True`` adds the attribute where it is missing, and leaves it alone where it exists. ``"always"`` adds
@@ -370,7 +371,7 @@ class Replace(SlotChange):
     """
 
     replacement: Any
-    factory: Optional[Callable[[Any], Any]]
+    factory: Union[None, Target, Callable[[Any], Any]]
     when_call: Optional[Callable[..., Any]]
     create: Union[bool, str]
     aliases: tuple[Target, ...]
@@ -382,7 +383,7 @@ class Replace(SlotChange):
         target: Union[str, Target],
         replacement: Any = ABSENT,
         *,
-        factory: Optional[Callable[[Any], Any]] = None,
+        factory: Union[None, str, Callable[[Any], Any]] = None,
         when_call: Optional[Callable[..., Any]] = None,
         create: Union[bool, str] = False,
         aliases: Sequence[Union[str, Target]] = (),
@@ -393,7 +394,7 @@ class Replace(SlotChange):
         if (replacement is ABSENT) == (factory is None):
             raise DeclarationError(f"Replace({str(target)!r}): give either a replacement or factory=")
         where = f"Replace({str(target)!r})"
-        check_callables(where, factory=factory, when_call=when_call)
+        check_callables(where, when_call=when_call)
         if isinstance(create, str) and create != ALWAYS:
             raise DeclarationError(f"{where}: create must be True, False or {ALWAYS!r}, got {create!r}")
         for name, value in (("factory", factory), ("when_call", when_call), ("everywhere", everywhere or None)):
@@ -407,7 +408,7 @@ class Replace(SlotChange):
             target=_as_target(target),
             only_in=_as_only_in(only_in, target, where),
             replacement=as_reference(replacement, where),
-            factory=factory,
+            factory=None if factory is None else as_callable(factory, "factory", where),
             when_call=when_call,
             create=create if create == ALWAYS else bool(create),
             aliases=tuple(_as_target(alias) for alias in as_tuple(aliases, "aliases", where)),
@@ -493,8 +494,9 @@ class Replace(SlotChange):
             return self.count(resolve(self.replacement), slot)
         below = slot.as_own(below)
         if self.factory is not None:
+            make = resolve(self.factory)
             with CONTAINED:
-                value = self.factory(binding.held_value(below))
+                value = make(binding.held_value(below))
         else:
             value = resolve(self.replacement, raw=in_class)
         if below is ABSENT and in_class and slot.key == "__class_getitem__" and type(value) is FunctionType:
@@ -509,8 +511,9 @@ class Replace(SlotChange):
 
         body, in_class = slot.body, slot.in_class
         if self.factory is not None:
+            make = resolve(self.factory)
             with CONTAINED:
-                value = self.factory(below)
+                value = make(below)
             if type(value) is not FunctionType:
                 return NotImplemented
         else:

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 Compare = Callable[[str], "list[str]"]
 
 PAGES = (
+    "adopting",
     "audit",
     "clusters",
     "coming-from/README",

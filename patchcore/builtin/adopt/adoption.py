@@ -1,31 +1,36 @@
-"""Decides which findings of an audit become declarations, and how they are grouped into patches."""
+"""Decides which findings of an audit become declarations, and how they are grouped and ordered as patches."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from patchcore.builtin.audit.findings import PATCHCORE
 from patchcore.declare.target import Target
 from patchcore.errors import DeclarationError
 
-__all__ = ["Adopted", "Adoption", "Left", "adopt"]
+__all__ = ["MAKES", "Adopted", "Adoption", "Group", "Left", "adopt"]
 
+#: The end of a replacement that is made of what is below it.
+MAKES = "()"
 #: Why a finding of a kind cannot be declared.
 _KINDS = {
     "removed": "a patch replaces or adds, and takes nothing away",
     "body": "the code of the function itself was written; wrap the function: pc.wrap",
     "module": "a whole module was put in the place of another: pc.ReplaceImport",
 }
+#: What no module has under a name, and no function of a module makes of the original alone.
+_NAMELESS = "a closure of other values, a lambda, a partial object, or code of the program's own file"
 
 
 class Adopted(NamedTuple):
-    """A finding that becomes a change.
+    """A layer of a finding, which becomes a change.
 
     Args:
         target: the place.
-        replacement: where the code is, ``shop_patches:price``.
+        replacement: where the code is, ``shop_patches:price``; with ``()`` at its end, it is made of what is below.
         adds: whether the library has no such name.
         written: ``file:line`` that makes the patch in the program; empty if it is not known.
     """
@@ -51,74 +56,132 @@ class Left(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The changes that one maker makes: they become one patch.
+    """Changes that one maker makes: they become one patch.
 
     Args:
         name: the last part of the patch's name.
         maker: the distribution or module that makes them in the program.
         changes: in the order of the audit.
         requires: the libraries with the versions on which they were seen.
+        after: the names of the groups that are below it in a place.
     """
 
     name: str
     maker: str
     changes: tuple[Adopted, ...]
     requires: tuple[str, ...]
+    after: tuple[str, ...] = ()
 
 
 class Adoption(NamedTuple):
     """The patches of a program, to be declared or left.
 
     Args:
-        groups: become patches.
+        groups: become patches, in the order in which they are applied.
         left: do not.
+        followers: places that a patch of another place reaches, and that need no declaration; that other one by each.
+        conflicts: what the audit calls a conflict in places that are declared, by place.
     """
 
     groups: tuple[Group, ...]
     left: tuple[Left, ...]
+    followers: Mapping[str, str] = {}
+    conflicts: Mapping[str, str] = {}
 
 
-def adopt(rows: Iterable[Mapping[str, str]]) -> Adoption:
+class _Layer(NamedTuple):
+    maker: str
+    change: Adopted
+    requires: str
+
+
+def adopt(rows: Iterable[Mapping[str, str]], *, split: bool = False) -> Adoption:
     """Sort the findings of an audit.
 
     Args:
         rows: of the processes of a program, see :meth:`Finding.to_dict`. Patches of patchcore, and those that a library
             makes in every process, are nobody's to adopt and are passed over.
+        split: make a patch for each module that defines new code, and not for each distribution.
     """
-    groups: dict[str, list[Mapping[str, str]]] = {}
+    stacks: dict[str, list[_Layer]] = {}
     left: dict[str, Left] = {}
+    followers: dict[str, str] = {}
+    conflicts: dict[str, str] = {}
     for row in {row["target"]: row for row in rows}.values():
         if row["by"] == PATCHCORE or row["known"]:
             continue
         why = _obstacle(row)
         if why:
             left[row["target"]] = Left(row["target"], why, row["written at"])
+        elif row.get("follows"):
+            followers[row["target"]] = row["follows"]
         else:
-            groups.setdefault(row["by"], []).append(row)
-    return Adoption(tuple(_group(maker, found) for maker, found in groups.items()), tuple(left.values()))
+            stacks[row["target"]] = list(_layers(row, split=split))
+            if row["conflict"]:
+                conflicts[row["target"]] = row["conflict"]
+    for target, home in list(followers.items()):
+        if home in left:
+            left[target] = Left(target, f"it has the code of {home}", left[home].written)
+            del followers[target]
+    return Adoption(tuple(_groups(stacks)), tuple(left.values()), followers, conflicts)
 
 
 def _obstacle(row: Mapping[str, str]) -> str:
     """Return why a finding cannot be declared; empty if it can."""
     if row["kind"] in _KINDS:
         return _KINDS[row["kind"]]
-    if row["conflict"]:
-        return f"a conflict: {row['conflict']}"
+    if row["patches"] or PATCHCORE in row["conflict"].split():
+        return f"a conflict: {row['conflict'] or 'a patch of patchcore is on it'}"
     try:
         Target.parse(row["target"])
     except DeclarationError as error:
         return str(error)
-    if not row["replacement"]:
-        return f"no module has a name for {row['after']}: it is a closure, a lambda, or in the program's own file"
+    if not row["layers"]:
+        return f"no name leads to {row['after']}: {_NAMELESS}"
     return ""
 
 
-def _group(maker: str, rows: Iterable[Mapping[str, str]]) -> Group:
-    changes, requires = [], {}
-    for row in rows:
-        changes.append(Adopted(row["target"], row["replacement"], row["kind"] == "added", row["written at"]))
-        if row["version"]:
-            package = row["target"].partition(":")[0].partition(".")[0]
-            requires[package] = f"{package}=={row['version'].partition('+')[0]}"
-    name = re.sub(r"\W+", "_", maker.partition(" ")[0]).strip("_").lower() or "program"
-    return Group(name, maker, tuple(changes), tuple(requires.values()))
+def _layers(row: Mapping[str, str], *, split: bool) -> Iterable[_Layer]:
+    package = row["target"].partition(":")[0].partition(".")[0]
+    requires = f"{package}=={row['version'].partition('+')[0]}" if row["version"] else ""
+    layers = row["layers"].split("\n")
+    for layer in layers:
+        maker, _, replacement = layer.partition(": ")
+        if len(layers) == 1 and not split:
+            maker = row["by"]  # the distribution that wrote it, if that was seen
+        if split:
+            maker = replacement.partition(":")[0]
+        change = Adopted(row["target"], replacement, row["kind"] == "added", row["written at"])
+        yield _Layer(maker, change, requires)
+
+
+def _groups(stacks: Mapping[str, list[_Layer]]) -> Iterable[Group]:
+    """Yield groups whose changes are one layer of each place: the lowest layers first.
+
+    A maker has as few groups as the order of the layers allows: the next group is of the maker that has no layer above
+    those of others, or else the most layers.
+    """
+    rest = {target: list(layers) for target, layers in stacks.items() if layers}
+    used: Counter[str] = Counter()
+    lower: dict[str, list[str]] = {}
+    while rest:
+        heads: dict[str, list[str]] = {}
+        for target, layers in rest.items():
+            heads.setdefault(layers[0].maker, []).append(target)
+        maker = min(heads, key=lambda each: (_waiting(each, rest), -len(heads[each])))
+        targets = heads[maker]
+        base = re.sub(r"\W+", "_", maker.partition(" ")[0]).strip("_").lower() or "program"
+        used[base] += 1
+        name = base if used[base] == 1 else f"{base}_{used[base]}"
+        layers = [rest[target].pop(0) for target in targets]
+        rest = {target: layers for target, layers in rest.items() if layers}
+        after = dict.fromkeys(below for target in targets for below in lower.get(target, ()))
+        for target in targets:
+            lower.setdefault(target, []).append(name)
+        requires = dict.fromkeys(layer.requires for layer in layers if layer.requires)
+        yield Group(name, maker, tuple(layer.change for layer in layers), tuple(requires), tuple(after))
+
+
+def _waiting(maker: str, rest: Mapping[str, Sequence[_Layer]]) -> int:
+    """Return how many layers of a maker are above other layers that are left."""
+    return sum(layer.maker == maker for layers in rest.values() for layer in layers[1:])

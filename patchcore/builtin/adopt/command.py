@@ -17,6 +17,7 @@ from patchcore.builtin.install.command import install_command
 from patchcore.builtin.new.about import find_about
 from patchcore.builtin.new.names import PluginNames
 from patchcore.builtin.new.project import add_project_options, as_argument, new_folder, write_project
+from patchcore.builtin.run import command as run
 from patchcore.builtin.shared import examples
 from patchcore.builtin.shared.rows import print_table
 from patchcore.cli import EXIT_OK
@@ -30,6 +31,11 @@ __all__ = ["add_arguments", "main", "parse"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command; it takes the options of ``patchcore run``, too."""
     parser.add_argument("name", metavar="NAME", help="of the distribution, and of its folder: bevformer-npu-patches")
+    parser.add_argument(
+        "--split",
+        action="store_true",
+        help="one patch for each module that defines new code, not for each distribution",
+    )
     add_project_options(parser)
 
 
@@ -70,19 +76,24 @@ def main(options: argparse.Namespace) -> int:
     if code:
         print_error(f"the program ended with exit code {code}; nothing is written")
         return code
-    adoption = adopt([row for process in processes for row in rows_of(process)])
+    adoption = adopt([row for process in processes for row in rows_of(process)], split=options.split)
     if not adoption.groups:
         _print_left(adoption)
         raise SettingsError(
             "the program makes no patch that can be declared; patchcore audit shows those that it makes"
         )
-    write_project(folder, adopted_project(adoption, names, about, " ".join(options.run)))
+    write_project(folder, adopted_project(adoption, names, about, " ".join(run.parse(options.run).program)))
     _record(folder, names)
     print_table(
         "Patches",
-        ("PATCH", "PLACES", "REQUIRES"),
-        [(f"{names.plugin}.{g.name}", str(len(g.changes)), ", ".join(g.requires)) for g in adoption.groups],
+        ("PATCH", "PLACES", "REQUIRES", "AFTER"),
+        [
+            (f"{names.plugin}.{g.name}", str(len(g.changes)), ", ".join(g.requires), ", ".join(g.after))
+            for g in adoption.groups
+        ],
     )
+    if adoption.conflicts:
+        print_table("Conflicts, declared as they were", ("TARGET", "CONFLICT"), list(adoption.conflicts.items()))
     _print_left(adoption)
     print_line(f"written to {folder}; take the lines that its README.md names out of the program; next:")
     print_line(f"  {install_command('-e', as_argument(folder))}")
@@ -93,9 +104,10 @@ def _record(folder: Path, names: PluginNames) -> None:
     """Record the fingerprints of the targets, in the package."""
     command = [sys.executable, "-m", "patchcore", "fingerprint", "--no-import", f"-p{names.package}.plugin"]
     command.append(f"{names.package}.plugin")
-    paths = [str(folder.absolute()), os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])]  # as the program's
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    paths = [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]  # as the program's
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, paths))}
+    # Python looks in the current folder first: a package of this name beside the program must not come before the new one.
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         print_error(f"no fingerprints were recorded, so check cannot see changes of the targets: {done.stderr.strip()}")
 

@@ -6,13 +6,16 @@ import json
 import re
 from collections.abc import Iterator
 
-from patchcore.builtin.adopt.adoption import Adoption, Group
+from patchcore.builtin.adopt.adoption import MAKES, Adopted, Adoption, Group
 from patchcore.builtin.new.about import PluginMetadata
 from patchcore.builtin.new.names import PluginNames
 from patchcore.builtin.new.templates import render_package, render_pyproject
 from patchcore.objects.printable import counted
 
 __all__ = ["adopted_project"]
+
+#: How long a line of a change may be; a longer one is divided.
+_LINE = 100
 
 _PLUGIN = '''"""The patches that {program} makes, found by ``patchcore adopt``."""
 
@@ -22,7 +25,9 @@ import patchcore as pc
 
 {patches}
 
-PATCHES = ({names},)
+PATCHES = (
+{names}
+)
 
 
 @pc.hookimpl
@@ -68,7 +73,9 @@ def adopted_project(adoption: Adoption, names: PluginNames, about: PluginMetadat
     """
     constants = [_constant(group.name) for group in adoption.groups]
     patches = "\n".join(_patch(constant, group, names) for constant, group in zip(constants, adoption.groups))
-    plugin = _PLUGIN.format(program=program, patches=patches.rstrip(), names=", ".join(constants))
+    plugin = _PLUGIN.format(
+        program=program, patches=patches.rstrip(), names="\n".join(f"    {name}," for name in constants)
+    )
     return {
         "pyproject.toml": render_pyproject(names, f"Patches of {program}, as a patchcore plugin", about),
         "README.md": "\n".join(_readme(adoption, names, program)),
@@ -88,9 +95,7 @@ def _patch(constant: str, group: Group, names: PluginNames) -> str:
     lines = [f"{constant} = pc.Patch("]
     lines.append(f"    {json.dumps(f'{names.plugin}.{group.name}')},")
     lines.append("    [")
-    for change in group.changes:
-        adds = ", create=True" if change.adds else ""
-        lines.append(f"        pc.Replace({json.dumps(change.target)}, {json.dumps(change.replacement)}{adds}),")
+    lines += [line for change in group.changes for line in _change(change)]
     lines.append("    ],")
     summary = f"{counted(len(group.changes), 'place')} that {group.maker} patched"
     lines.append(f"    summary={json.dumps(summary)},")
@@ -98,8 +103,24 @@ def _patch(constant: str, group: Group, names: PluginNames) -> str:
         lines.append(
             f"    requires={json.dumps(list(group.requires))},  # seen on these; widen it where you have looked"
         )
+    if group.after:
+        after = [f"{names.plugin}.{name}" for name in group.after]
+        lines.append(f"    after={json.dumps(after)},  # in this order the program applied them")
     lines.append(")")
     return "\n".join(lines)
+
+
+def _change(change: Adopted) -> Iterator[str]:
+    target, replacement = json.dumps(change.target), change.replacement
+    if replacement.endswith(MAKES):
+        new = f"factory={json.dumps(replacement[: -len(MAKES)])}"
+    else:
+        new = json.dumps(replacement) + ", create=True" * change.adds
+    line = f"        pc.Replace({target}, {new}),"
+    if len(line) <= _LINE:
+        yield line
+    else:
+        yield from ("        pc.Replace(", f"            {target},", f"            {new},", "        ),")
 
 
 def _readme(adoption: Adoption, names: PluginNames, program: str) -> Iterator[str]:
@@ -107,9 +128,17 @@ def _readme(adoption: Adoption, names: PluginNames, program: str) -> Iterator[st
     yield ""
     yield f"The patches that {program} made by itself, declared. Take them out of the program; these lines made them:"
     yield ""
-    for group in adoption.groups:
-        for change in group.changes:
-            yield f"- `{change.target}`: {change.written or 'a line that the audit has not seen'}"
+    written = {change.target: change.written for group in adoption.groups for change in group.changes}
+    for target, place in written.items():
+        yield f"- `{target}`: {place or 'a line that the audit has not seen'}"
+    for target, home in adoption.followers.items():
+        yield f"- `{target}`: follows `{home}`, and needs no declaration"
+    if adoption.conflicts:
+        yield ""
+        yield "Conflicts in the program, which the plugin has as they were; decide what is meant:"
+        yield ""
+        for target, text in adoption.conflicts.items():
+            yield f"- `{target}`: {text}"
     if adoption.left:
         yield ""
         yield "Left in the program:"

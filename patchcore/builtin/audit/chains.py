@@ -1,19 +1,29 @@
-"""Chains of wrappers: the functions from the value in a patched place down to the original."""
+"""Chains of wrappers: the functions from the value in a patched place down to the original.
+
+A layer is one of them as a program can find it again: a function or class that a module has under a name, or a wrapper
+that a function of a module makes of what is below: ``traced`` of ``lib.price = traced(lib.price)``.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple, Optional
 
-from patchcore.objects.modules import closed_over, is_class, namespace_of
+from patchcore.builtin.audit.owners import owner_of
+from patchcore.objects.modules import ABSENT, class_namespace, closed_over, is_class, namespace_of, qualified_name
 
-__all__ = ["chain_to", "repeated"]
+__all__ = ["Layer", "chain_to", "layers_of", "reference_to", "repeated"]
 
 #: How many objects are looked at for one chain.
 _MOST = 400
 _FORMS = (staticmethod, classmethod)
+#: How many layers of one place are followed.
+_MOST_LAYERS = 50
+_LOCALS = ".<locals>."
+_VARIABLE_PARAMETERS = 0x04 | 0x08  # CO_VARARGS, CO_VARKEYWORDS of CPython's Include/cpython/code.h
 
 
 def chain_to(value: Any, original: Any) -> list[FunctionType]:
@@ -93,3 +103,135 @@ def _wrapped(value: Any) -> Any:
         return type.__getattribute__(type(value), "__wrapped__").__get__(value)
     except Exception:
         return None
+
+
+class Layer(NamedTuple):
+    """Code in a patched place.
+
+    Args:
+        owner: the distribution that defines it.
+        reference: ``shop.patches:price``; with ``()`` at its end if it is a function that makes the code of what was in
+            the place before: ``shop.patches:traced()``.
+    """
+
+    owner: str
+    reference: str
+
+
+def reference_to(value: Any, target: str) -> str:
+    """Return where a program can find code that was put in a place: ``shop.patches:price``.
+
+    Args:
+        value: a function or class.
+        target: the place, which does not count.
+
+    Returns:
+        Empty for code that no name of its module leads to: a closure, a lambda, a partial object; and for code of the
+        program's own file, which nothing can import.
+    """
+    if type(value) is FunctionType:
+        module = str(value.__globals__.get("__name__", ""))  # functools.wraps sets __module__ to that of another one
+    else:
+        module = qualified_name(value)[0] if is_class(value) else ""
+    space = namespace_of(sys.modules.get(module))
+    if not module or module == "__main__" or space is None:
+        return ""
+    names = [qualified_name(value)[1], *(name for name, found in list(space.items()) if found is value)]
+    for name in names:
+        if f"{module}:{name}" != target and _found(space, name) is value:
+            return f"{module}:{name}"
+    return ""
+
+
+def layers_of(value: Any, original: Any, target: str) -> tuple[Layer, ...]:
+    """Return the layers between the code in a place and its original, the first that was applied first.
+
+    Args:
+        value: what is in the place now.
+        original: what was there; ``ABSENT`` if nothing was.
+        target: the place.
+
+    Returns:
+        Nothing if one of them cannot be found again by a name, or if they lead to other code than the original.
+    """
+    layers: list[Layer] = []
+    bottom = _bare(original)
+    while len(layers) < _MOST_LAYERS:
+        value = _bare(value)
+        if value is bottom:
+            return tuple(reversed(layers))
+        reference = reference_to(value, target)
+        if reference:  # replaces what is below, or calls it by itself
+            return tuple(reversed([*layers, Layer(owner_of(value), reference)]))
+        made = _made_by(value)
+        if made is None or original is ABSENT:
+            return ()
+        reference, below = made
+        layers.append(Layer(owner_of(value), f"{reference}()"))
+        if below is ABSENT:  # it does not call what is below
+            return tuple(reversed(layers))
+        value = below
+    return ()
+
+
+def _made_by(value: Any) -> Optional[tuple[str, Any]]:
+    """Return the function that has made a closure of one argument, and that argument.
+
+    ``None`` if it was not made so; the argument is ``ABSENT`` if the closure does not keep it. A closure that keeps
+    anything else that was given to the function cannot be made again by calling it with one argument.
+    """
+    if type(value) is not FunctionType:
+        return None
+    code = value.__code__
+    name = getattr(code, "co_qualname", "")  # 3.11; functools.wraps changes that of the function
+    module = str(value.__globals__.get("__name__", ""))
+    space = namespace_of(sys.modules.get(module))
+    if space is None or module == "__main__":
+        return None
+    for place in [name.rpartition(_LOCALS)[0]] if name else _makers_in(space, code):
+        maker = _bare(_found(space, place))
+        if type(maker) is FunctionType and reference_to(maker, "") and code in maker.__code__.co_consts:
+            kept = _argument(maker, value)
+            return None if kept is None else (f"{module}:{place}", kept[0])
+    return None
+
+
+def _makers_in(space: Mapping[str, Any], code: CodeType) -> list[str]:
+    """Return the names of functions of a module that contain ``code``, for Pythons without ``co_qualname``."""
+    return [
+        name
+        for name, found in list(space.items())
+        if type(found) is FunctionType and any(code is each for each in found.__code__.co_consts)
+    ]
+
+
+def _argument(maker: FunctionType, value: FunctionType) -> Optional[tuple[Any]]:
+    """Return the only argument that ``maker`` was called with to make ``value``; ``None`` if it had others."""
+    code = maker.__code__
+    defaults = maker.__defaults__ or ()
+    names = code.co_varnames[: code.co_argcount]
+    required = names[: len(names) - len(defaults)]
+    keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    optional = {**dict(zip(names[len(required) :], defaults)), **(maker.__kwdefaults__ or {})}
+    if code.co_flags & _VARIABLE_PARAMETERS or not names or len(required) > 1 or set(keyword_only) - set(optional):
+        return None
+    argument: Any = ABSENT
+    for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
+        try:
+            kept = cell.cell_contents
+        except ValueError:  # it was deleted
+            return None
+        if name == names[0]:
+            argument = kept
+        elif name in optional and kept is not optional[name]:
+            return None
+    return (argument,)
+
+
+def _found(space: Mapping[str, Any], name: str) -> Any:
+    first, *rest = name.split(".")
+    value: Any = space.get(first)
+    for each in rest:
+        value = class_namespace(value).get(each) if is_class(value) else None
+        value = value.__func__ if type(value) is staticmethod else value
+    return value

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, Optional
 
-from patchcore.builtin.audit.chains import chain_to, repeated
+from patchcore.builtin.audit.chains import Layer, chain_to, layers_of, reference_to, repeated
 from patchcore.builtin.audit.copies import DATA, Body, Difference
 from patchcore.builtin.audit.owners import (
     C_CODE,
@@ -90,6 +90,8 @@ class Finding(NamedTuple):
         patches: the names of our patches that are on the target.
         conflict: why two makers are at odds here; empty if they are not.
         known: the file in which a library makes this patch in every process; empty if it is not a known one.
+        follows: the target whose code has this place as a further name, and that has the same code now; empty if there
+            is none. A patch of that target reaches this place.
         value, original: the code now and before; for programs.
     """
 
@@ -104,6 +106,7 @@ class Finding(NamedTuple):
     patches: tuple[str, ...] = ()
     conflict: str = ""
     known: str = ""
+    follows: str = ""
     value: Any = None
     original: Any = None
 
@@ -126,41 +129,16 @@ class Finding(NamedTuple):
             "conflict": self.conflict,
             "known": self.known,
             "replacement": reference_to(self.value, self.target),
+            "layers": "\n".join(f"{describe_owner(owner)}: {reference}" for owner, reference in self.layers),
+            "follows": self.follows,
         }
 
-
-def reference_to(value: Any, target: str) -> str:
-    """Return where a program can find code that was put in a place: ``shop.patches:price``.
-
-    Args:
-        value: a function or class.
-        target: the place, which does not count.
-
-    Returns:
-        Empty for code that no name of its module leads to: a closure, a lambda, a partial object; and for code of the
-        program's own file, which nothing can import.
-    """
-    if type(value) is FunctionType:
-        module = str(value.__globals__.get("__name__", ""))  # functools.wraps sets __module__ to that of another one
-    else:
-        module = qualified_name(value)[0] if is_class(value) else ""
-    space = namespace_of(sys.modules.get(module))
-    if not module or module == "__main__" or space is None:
-        return ""
-    names = [qualified_name(value)[1], *(name for name, found in list(space.items()) if found is value)]
-    for name in names:
-        if f"{module}:{name}" != target and _found(space, name) is value:
-            return f"{module}:{name}"
-    return ""
-
-
-def _found(space: Mapping[str, Any], name: str) -> Any:
-    first, *rest = name.split(".")
-    value: Any = space.get(first)
-    for each in rest:
-        value = class_namespace(value).get(each) if is_class(value) else None
-        value = value.__func__ if type(value) is staticmethod else value
-    return value
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """What was put in the place, in order, see :func:`~patchcore.builtin.audit.chains.layers_of`."""
+        if self.kind not in ("replaced", "added"):
+            return ()
+        return layers_of(self.value, self.original, self.target)
 
 
 def find(recorder: Recorder, known: Iterable[tuple[str, str, str]] = ()) -> tuple[list[Finding], Counter[str]]:
@@ -178,7 +156,23 @@ def find(recorder: Recorder, known: Iterable[tuple[str, str, str]] = ()) -> tupl
     ours = _ours()
     findings = [_finding(difference, recorder, writes, ours, (*_KNOWN, *known)) for difference in patched]
     holders = _holders(findings, patched)
-    return [found._replace(holders=holders.get(place, found.holders)) for place, found in enumerate(findings)], counts
+    homes = {(id(found.original), id(found.value)): found.target for found in findings if _is_at_home(found)}
+    return [
+        found._replace(
+            holders=holders.get(place, found.holders),
+            follows="" if _is_at_home(found) else homes.get((id(found.original), id(found.value)), ""),
+        )
+        for place, found in enumerate(findings)
+    ], counts
+
+
+def _is_at_home(found: Finding) -> bool:
+    """True if the original is defined where the patch is."""
+    inside = inside_of(found.original) if _is_code(found.original) else None
+    if not (type(inside) is FunctionType or is_class(inside)):
+        return False
+    module, name = qualified_name(inside)
+    return found.target == f"{module}:{name}"
 
 
 def _rule(difference: Difference) -> str:
@@ -336,15 +330,17 @@ def _conflict(
         return _two_owners(makers)
     value, original = difference.now, difference.before
     chain = chain_to(value, original) if _is_code(value) and _is_code(original) else []
-    twice = [code for code in repeated(chain) if not owner_of_file(code.co_filename).startswith(PYTHON)]
-    if twice:
-        return f"applied twice: {short(twice[0].co_filename)}:{twice[0].co_firstlineno}"
+    again = [code for code in repeated(chain) if not owner_of_file(code.co_filename).startswith(PYTHON)]
+    twice = [f"applied twice: {short(code.co_filename)}:{code.co_firstlineno}" for code in again[:1]]
     values = [*earlier, *([value] if _is_code(value) else []), *chain]
     makers = _makers(values, found)
     if record is not None:
         makers += [maker for maker in (PATCHCORE, *_makers([record.original], found)) if maker not in makers]
     lost = _lost(earlier, value, original) if len(makers) > 1 else None
-    return _two_owners(makers) + (f"; {_place(lost)} is no longer called" if lost is not None else "")
+    lines = [*twice, *filter(None, [_two_owners(makers)])]
+    if lost is not None:
+        lines.append(f"{_place(lost)} is no longer called")
+    return "; ".join(lines)
 
 
 def _two_owners(makers: Sequence[str]) -> str:

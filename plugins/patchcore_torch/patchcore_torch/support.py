@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "before_apply",
     "child_probes",
+    "known_foreign_patches",
     "process_patched",
     "rank_launchers",
     "register_commands",
@@ -82,6 +83,12 @@ def register_commands(subparsers: Any) -> None:
         allow_abbrev=False,
         fill="patchcore_torch.compared.command:add_arguments",
     )
+
+
+@pc.hookimpl(optionalhook=True)
+def known_foreign_patches() -> Iterable[tuple[str, str, str]]:
+    """Return the patches that torch makes in every process: ``patch_getfile`` in torch/package/package_importer.py."""
+    return [("torch", "inspect:getfile", "torch/package/package_importer.py")]
 
 
 @pc.hookimpl

@@ -30,6 +30,34 @@ class Shop:
     @staticmethod
     def name():
         return "shop"
+
+def rate(x):
+    return x
+
+def left(x):
+    return x
+
+def twice(x):
+    return x
+"""
+USER = """
+from biglib import scale
+
+def scaled(x):
+    return scale(x) + 100
+"""
+OTHER = """
+def plus(function):
+    def added(*args):
+        return function(*args) + 1
+
+    return added
+
+def times(by):
+    def made(function):
+        return lambda *args: function(*args) * by
+
+    return made
 """
 FAST = """
 import functools
@@ -54,16 +82,30 @@ def traced(function):
         return function(*args)
 
     return traced_function
+
+def doubled(function, by=2):
+    def doubled_function(*args):
+        return by * function(*args)
+
+    return doubled_function
 """
 PATCHED = """
-import biglib, fast
-biglib.scale = fast.scale
+import biglib, fast, other, user
+biglib.scale = user.scale = fast.scale
 biglib.clip = fast.Kernels.clip
 biglib.extra = fast.extra
 biglib.Shop.price = fast.price
+biglib.Shop.name = staticmethod(fast.traced(biglib.Shop.name))
+biglib.rate = other.plus(fast.doubled(biglib.rate))
+biglib.twice = other.plus(biglib.twice)
+biglib.twice = other.plus(biglib.twice)
 """
-LEFT = "biglib.Shop.name = staticmethod(fast.traced(biglib.Shop.name))\n"
-USE = "import biglib\nprint(biglib.scale(3), biglib.clip(9), biglib.extra(1), biglib.Shop().price())\n"
+LEFT = "biglib.left = other.times(3)(biglib.left)\n"
+USE = """
+import biglib, user
+print(biglib.scale(3), biglib.clip(9), biglib.extra(1), biglib.Shop().price(), biglib.Shop.name(), biglib.Shop().name())
+print(biglib.rate(5), biglib.twice(5), user.scaled(1))
+"""
 
 
 class Place:
@@ -82,7 +124,7 @@ class Place:
 
 @pytest.fixture
 def place(make_package: Any, tmp_path: Path) -> Place:
-    folder = make_package({"biglib": LIBRARY, "fast": FAST})
+    folder = make_package({"biglib": LIBRARY, "fast": FAST, "other": OTHER, "user": USER})
     (tmp_path / "train.py").write_text(f"{PATCHED}{LEFT}{USE}")
     (tmp_path / "plain.py").write_text(USE)
     return Place(tmp_path, [str(folder)])
@@ -92,19 +134,56 @@ def test_the_plugin_does_what_the_program_did(place: Place) -> None:
     done = place.run("-m", "patchcore", "adopt", "shop-npu", "--", "train.py")
     assert done.returncode == 0, done.stderr
     assert "\n  shop.fast" in done.stdout
-    assert "biglib:Shop.name" in done.stdout.partition("Left in the program")[2]
+    conflicts, _, left = done.stdout.partition("Left in the program")
+    assert "biglib:left" in left
+    assert left.count("biglib:") == 1
+    assert "applied twice" in conflicts.partition("declared as they were")[2]
     package = place.folder / "shop-npu"
     assert place.run("-m", "pytest", "-q", "-p", "no:cacheprovider", package, path=(package,)).returncode == 0
     original = place.run("train.py")
-    assert original.stdout == "6 5 -1 7\n"
+    assert original.stdout == "6 5 -1 7 shop shop\n11 7 102\n"
     adopted = place.run("-m", "patchcore", "run", "-q", "-p", "shop_npu.plugin", "plain.py", path=(package,))
     assert (adopted.stdout, adopted.returncode) == (original.stdout, 0), adopted.stderr
     assert place.run("plain.py").returncode == 1  # the patches were needed
 
 
+def test_layers_of_one_place_are_patches_in_the_order_in_which_they_were_applied(place: Place) -> None:
+    place.run("-m", "patchcore", "adopt", "shop-npu", "--", "train.py")
+    code = (place.folder / "shop-npu" / "shop_npu" / "plugin.py").read_text(encoding="utf-8")
+    parts = [part for part in code.split("\n\n") if "pc.Patch(" in part]
+    text = "\n".join(parts)
+    first, second = (
+        text.index('"biglib:rate", factory="fast:doubled"'),
+        text.index('"biglib:rate", factory="other:plus"'),
+    )
+    assert first < second
+    assert text.count('"biglib:twice", factory="other:plus"') == 2
+    assert 'after=["shop.other"]' in text  # the second one of those
+    readme = (place.folder / "shop-npu" / "README.md").read_text(encoding="utf-8")
+    assert "`user:scale`: follows `biglib:scale`" in readme
+    assert "user:scale" not in text
+
+
+def test_split_makes_a_patch_for_each_module_of_new_code() -> None:
+    rows = [row("lib:a", layers="shop 1.0: shop.norms:a"), row("lib:b", layers="shop 1.0: shop.ropes:b()")]
+    assert [group.name for group in adopt(rows).groups] == ["shop"]
+    assert [group.name for group in adopt(rows, split=True).groups] == ["shop_norms", "shop_ropes"]
+
+
+def test_two_makers_in_either_order_become_three_patches() -> None:
+    rows = [row("lib:x", layers="a 1: a:f()\nb 1: b:f()"), row("lib:y", layers="b 1: b:g()\na 1: a:g()")]
+    found = [(group.name, group.after, [c.replacement for c in group.changes]) for group in adopt(rows).groups]
+    assert found == [("a", (), ["a:f()"]), ("b", ("a",), ["b:f()", "b:g()"]), ("a_2", ("b",), ["a:g()"])]
+
+
 def test_the_targets_have_fingerprints(place: Place) -> None:
+    other = place.folder / "shop_npu"  # beside the program: another package of that name
+    other.mkdir()
+    (other / "__init__.py").write_text("")
+    (other / "plugin.py").write_text("")
     place.run("-m", "patchcore", "adopt", "shop-npu", "--", "train.py")
     assert (place.folder / "shop-npu" / "shop_npu" / "fingerprints.json").is_file()
+    assert not (other / "fingerprints.json").exists()
 
 
 def test_a_program_that_fails_or_patches_nothing_leaves_no_folder(place: Place) -> None:
@@ -123,14 +202,14 @@ def test_a_program_is_expected(place: Place) -> None:
 
 
 def row(target: str, **facts: str) -> dict[str, str]:
-    common = dict.fromkeys(("known", "conflict", "written at", "version"), "")
+    common = dict.fromkeys(("known", "conflict", "written at", "version", "patches", "follows"), "")
     return {
         **common,
         "target": target,
         "kind": "replaced",
         "by": "shop 1.0",
         "after": "x",
-        "replacement": "a:b",
+        "layers": "shop 1.0: a:b",
         **facts,
     }
 
@@ -141,8 +220,8 @@ def row(target: str, **facts: str) -> dict[str, str]:
         ({"kind": "removed"}, "takes nothing away"),
         ({"kind": "body"}, "wrap the function"),
         ({"kind": "module"}, "pc.ReplaceImport"),
-        ({"conflict": "two owners: a and b"}, "a conflict: two owners"),
-        ({"replacement": ""}, "no module has a name"),
+        ({"conflict": "two owners: patchcore and b"}, "a conflict: two owners"),
+        ({"layers": ""}, "no name leads to x"),
     ],
 )
 def test_what_cannot_be_declared_has_its_reason(facts: dict[str, str], why: str) -> None:
@@ -152,7 +231,7 @@ def test_what_cannot_be_declared_has_its_reason(facts: dict[str, str], why: str)
 
 
 def test_patches_of_patchcore_and_known_ones_are_passed_over() -> None:
-    assert adopt([row("lib:a", by="patchcore"), row("lib:b", known="lib.py")]) == ((), ())
+    assert adopt([row("lib:a", by="patchcore"), row("lib:b", known="lib.py")]) == ((), (), {}, {})
 
 
 def test_a_patch_requires_the_version_on_which_it_was_seen() -> None:

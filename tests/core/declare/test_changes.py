@@ -177,7 +177,7 @@ def test_the_declared_options_are_a_copy_nobody_can_change() -> None:
     [
         (lambda: Replace("m:f"), r"Replace\('m:f'\): give either a replacement or factory="),
         (lambda: Replace("m:f", new, factory=new), r"Replace\('m:f'\): give either a replacement or factory="),
-        (lambda: Replace("m:f", factory=3), r"factory must be callable, got 3"),
+        (lambda: Replace("m:f", factory=3), r"factory must be a callable or the target of one, got 3"),
         (lambda: Replace("m:f", new, when_call=3), r"when_call must be callable, got 3"),
         (
             lambda: Replace("m:f", new, when_call=new, create=True),

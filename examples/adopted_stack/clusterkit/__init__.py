@@ -1,0 +1,1 @@
+"""A tool of the team's cluster, which patches the same program without a manager."""

@@ -1,0 +1,1 @@
+"""The plugin that ``patchcore adopt`` wrote, with its conditions added by hand."""

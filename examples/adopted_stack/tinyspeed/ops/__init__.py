@@ -1,0 +1,1 @@
+"""The code for other hardware."""
