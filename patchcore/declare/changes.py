@@ -289,7 +289,7 @@ class SlotChange(Change):
     same_name: bool = False
     #: Called with the present value of the slot, returns the product; ``None`` if the change has a replacement. A
     #: target names a callable that is imported when the patch is applied.
-    factory: Union[None, Target, Callable[[Any], Any]] = None
+    factory: Union[Target, Callable[[Any], Any], None] = None
 
     @property
     def writes_bodies(self) -> bool:
@@ -371,7 +371,7 @@ class Replace(SlotChange):
     """
 
     replacement: Any
-    factory: Union[None, Target, Callable[[Any], Any]]
+    factory: Union[Target, Callable[[Any], Any], None]
     when_call: Optional[Callable[..., Any]]
     create: Union[bool, str]
     aliases: tuple[Target, ...]
@@ -383,7 +383,7 @@ class Replace(SlotChange):
         target: Union[str, Target],
         replacement: Any = ABSENT,
         *,
-        factory: Union[None, str, Callable[[Any], Any]] = None,
+        factory: Union[str, Callable[[Any], Any], None] = None,
         when_call: Optional[Callable[..., Any]] = None,
         create: Union[bool, str] = False,
         aliases: Sequence[Union[str, Target]] = (),

@@ -1,8 +1,9 @@
 """Importing this module patches the training loop."""
 
-from clusterkit.logs import finite_scores, with_rank
 from tinymegatron import training
 from tinymegatron.core import fusions
+
+from clusterkit.logs import finite_scores, with_rank
 
 training.log = with_rank(training.log)
 fusions.attention_scores = finite_scores(fusions.attention_scores)

@@ -2,6 +2,7 @@
 
 import tinymegatron.training  # noqa: F401  # all modules that the patches reach are loaded
 from tinymegatron.arguments import get_args
+
 from tinyspeed.features import FEATURES
 from tinyspeed.patch_utils import PatchesManager
 

@@ -128,6 +128,8 @@ def adopt(rows: Iterable[Mapping[str, str]], *, split: bool = False) -> Adoption
 
 def _obstacle(row: Mapping[str, str]) -> str:
     """Return why a finding cannot be declared; empty if it can."""
+    if row["kind"] == "module" and row["before"] == "nothing":
+        return "a module that nothing else provides was made: pc.DummyImport, or pc.StubImport"
     if row["kind"] in _KINDS:
         return _KINDS[row["kind"]]
     if row["patches"] or PATCHCORE in row["conflict"].split():

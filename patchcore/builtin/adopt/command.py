@@ -32,6 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command; it takes the options of ``patchcore run``, too."""
     parser.add_argument("name", metavar="NAME", help="of the distribution, and of its folder: bevformer-npu-patches")
     parser.add_argument(
+        "--phase",
+        default="",
+        metavar="PHASE",
+        help="when the patches apply: after:megatron.training, when that is imported",
+    )
+    parser.add_argument(
         "--split",
         action="store_true",
         help="one patch for each module that defines new code, not for each distribution",
@@ -82,7 +88,8 @@ def main(options: argparse.Namespace) -> int:
         raise SettingsError(
             "the program makes no patch that can be declared; patchcore audit shows those that it makes"
         )
-    write_project(folder, adopted_project(adoption, names, about, " ".join(run.parse(options.run).program)))
+    program = " ".join(run.parse(options.run).program)
+    write_project(folder, adopted_project(adoption, names, about, program, phase=options.phase))
     _record(folder, names)
     print_table(
         "Patches",
@@ -106,7 +113,7 @@ def _record(folder: Path, names: PluginNames) -> None:
     command.append(f"{names.package}.plugin")
     paths = [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]  # as the program's
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, paths))}
-    # Python looks in the current folder first: a package of this name beside the program must not come before the new one.
+    # Python looks in the current folder first: there may be another package of this name beside the program.
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         print_error(f"no fingerprints were recorded, so check cannot see changes of the targets: {done.stderr.strip()}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterator
 
 from patchcore.builtin.adopt.adoption import MAKES, Adopted, Adoption, Group
@@ -62,7 +63,9 @@ def test_is_applied_and_reverted(patch: pc.Patch) -> None:
 '''
 
 
-def adopted_project(adoption: Adoption, names: PluginNames, about: PluginMetadata, program: str) -> dict[str, str]:
+def adopted_project(
+    adoption: Adoption, names: PluginNames, about: PluginMetadata, program: str, *, phase: str = ""
+) -> dict[str, str]:
     """Return the files of the plugin: texts by path, relative to the project's folder.
 
     Args:
@@ -70,9 +73,11 @@ def adopted_project(adoption: Adoption, names: PluginNames, about: PluginMetadat
         names: of the plugin.
         about: its author, licence and source.
         program: whose patches they are, for texts.
+        phase: for which the patches wait; empty if they apply as soon as their modules are imported.
     """
+    program = textwrap.shorten(program, 60, placeholder=" ...")
     constants = [_constant(group.name) for group in adoption.groups]
-    patches = "\n".join(_patch(constant, group, names) for constant, group in zip(constants, adoption.groups))
+    patches = "\n".join(_patch(constant, group, names, phase) for constant, group in zip(constants, adoption.groups))
     plugin = _PLUGIN.format(
         program=program, patches=patches.rstrip(), names="\n".join(f"    {name}," for name in constants)
     )
@@ -91,7 +96,7 @@ def _constant(name: str) -> str:
     return constant if constant.isidentifier() else f"PATCH_{constant}"
 
 
-def _patch(constant: str, group: Group, names: PluginNames) -> str:
+def _patch(constant: str, group: Group, names: PluginNames, phase: str) -> str:
     lines = [f"{constant} = pc.Patch("]
     lines.append(f"    {json.dumps(f'{names.plugin}.{group.name}')},")
     lines.append("    [")
@@ -106,6 +111,8 @@ def _patch(constant: str, group: Group, names: PluginNames) -> str:
     if group.after:
         after = [f"{names.plugin}.{name}" for name in group.after]
         lines.append(f"    after={json.dumps(after)},  # in this order the program applied them")
+    if phase:
+        lines.append(f"    phase={json.dumps(phase)},")
     lines.append(")")
     return "\n".join(lines)
 

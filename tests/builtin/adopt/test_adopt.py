@@ -164,6 +164,16 @@ def test_layers_of_one_place_are_patches_in_the_order_in_which_they_were_applied
     assert "user:scale" not in text
 
 
+def test_patches_can_wait_for_an_import(place: Place) -> None:
+    place.run("-m", "patchcore", "adopt", "shop-npu", "--phase", "after:user", "--", "train.py")
+    package = place.folder / "shop-npu"
+    adopted = place.run("-m", "patchcore", "run", "-q", "-p", "shop_npu.plugin", "plain.py", path=(package,))
+    assert (adopted.stdout, adopted.returncode) == (place.run("train.py").stdout, 0), adopted.stderr
+    (place.folder / "early.py").write_text("import biglib\nprint(biglib.scale(3))\n")
+    early = place.run("-m", "patchcore", "run", "-q", "-p", "shop_npu.plugin", "early.py", path=(package,))
+    assert early.stdout == "3\n"
+
+
 def test_split_makes_a_patch_for_each_module_of_new_code() -> None:
     rows = [row("lib:a", layers="shop 1.0: shop.norms:a"), row("lib:b", layers="shop 1.0: shop.ropes:b()")]
     assert [group.name for group in adopt(rows).groups] == ["shop"]
@@ -202,7 +212,7 @@ def test_a_program_is_expected(place: Place) -> None:
 
 
 def row(target: str, **facts: str) -> dict[str, str]:
-    common = dict.fromkeys(("known", "conflict", "written at", "version", "patches", "follows"), "")
+    common = dict.fromkeys(("known", "conflict", "written at", "version", "patches", "follows", "before"), "")
     return {
         **common,
         "target": target,
@@ -220,6 +230,7 @@ def row(target: str, **facts: str) -> dict[str, str]:
         ({"kind": "removed"}, "takes nothing away"),
         ({"kind": "body"}, "wrap the function"),
         ({"kind": "module"}, "pc.ReplaceImport"),
+        ({"kind": "module", "before": "nothing"}, "pc.DummyImport"),
         ({"conflict": "two owners: patchcore and b"}, "a conflict: two owners"),
         ({"layers": ""}, "no name leads to x"),
     ],
