@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "patches.md"
 
 #: The packages whose patches are listed, in the order of the page.
-PACKAGES = ("mmcv_npu", "mmdet3d_npu", "torch_npu_patches", "torch_markers")
+PACKAGES = ("mmcv_npu", "mmdet3d_npu", "torch_npu_patches", "torch_markers", "transformers_npu", "diffusers_npu")
 
 _PATCHES = re.compile(r"(<!-- patches of (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -36,10 +36,11 @@ def sections(package: str) -> str:
     """Return a section for each patch of a plugin package, in order of application."""
     plugin = importlib.import_module(f"{package}.plugin")
     files = dict(_declarations(package))
-    missing = [patch.name for patch in plugin.PATCHES if patch.name not in files]
+    patches = getattr(plugin, "PATCHES", None) or plugin.register_patches()
+    missing = [patch.name for patch in patches if patch.name not in files]
     if missing:
         raise LookupError(f"no module of {package} declares {', '.join(missing)} as a name of its own")
-    return "\n".join(_section(patch, files[patch.name]) for patch in plugin.PATCHES)
+    return "\n".join(_section(patch, files[patch.name]) for patch in patches)
 
 
 def _section(patch: pc.Patch, source: Path) -> str:
@@ -51,7 +52,7 @@ def _section(patch: pc.Patch, source: Path) -> str:
         *([f"Other names: {', '.join(f'`{name}`' for name in others)}."] if others else []),
         f"Source: [{source.name}](../{source.relative_to(ROOT).as_posix()}).",
     ]
-    changes = dict.fromkeys(f"- {change.kind} `{change.target}`\n" for change in patch.changes)
+    changes = dict.fromkeys(f"- {change.kind} `{change.subject(change.target)}`\n" for change in patch.changes)
     return f"### {patch.name}\n\n{patch.summary}.\n\n{' '.join(facts)}\n\n{''.join(changes)}"
 
 

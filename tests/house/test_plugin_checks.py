@@ -8,7 +8,13 @@ import pytest
 
 from patchcore import Patch
 
-PLUGINS = ("diffusers_npu.plugin", "mmcv_npu.plugin", "torch_npu_patches.plugin", "mmdet3d_npu.plugin")
+PLUGINS = (
+    "diffusers_npu.plugin",
+    "mmcv_npu.plugin",
+    "mmdet3d_npu.plugin",
+    "torch_npu_patches.plugin",
+    "transformers_npu.plugin",
+)
 
 #: The patches after which every number is computed by the same operators as before, each with what it changes instead.
 NOT_NUMERIC = {
@@ -22,6 +28,7 @@ NOT_NUMERIC = {
     "numpy.compat": "which names there are",
     "torch.internal_format": "how the NPU lays tensors out in memory",
     "torch.compile": "which functions the compiler knows",
+    "transformers.qwen3_vl_placeholders": "how the tokens that stand for images are counted",
 }
 
 #: Where tensors and modules are, and nothing of what is done with them there; what profilers are told.
@@ -29,7 +36,8 @@ NOT_NUMERIC_PREFIXES = ("torch.transfer_to_npu.", "torch.markers")
 
 
 def patches() -> list[Patch]:
-    return [patch for name in PLUGINS for patch in importlib.import_module(name).PATCHES]
+    plugins = map(importlib.import_module, PLUGINS)
+    return [patch for one in plugins for patch in getattr(one, "PATCHES", None) or one.register_patches()]
 
 
 def is_numeric(patch: Patch) -> bool:

@@ -13,7 +13,6 @@ from comparing_models import MAJOR
 
 import patchcore as pc
 from patchcore.builtin.verify.verify import framework_of, verify
-from patchcore.cli import main
 from transformers_npu.families.patches import PATCHES
 from transformers_npu.families.patching import families, rms_norm_changes, rotary_changes
 
@@ -131,14 +130,3 @@ def test_a_subclass_with_another_norm_of_its_own_is_left_alone() -> None:
     assert change.when_call is not None
     assert change.when_call(module.GemmaRMSNorm(8).npu(), x)
     assert not change.when_call(Other(8).npu(), x)
-
-
-def test_the_roles_of_a_model_are_listed(capsys) -> None:
-    assert main(["roles", "llama"]) == 0
-    rows = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
-    found = {row[1].strip(): " ".join(row[2:]) for row in rows if len(row) > 2}
-    assert "patched" in found["LlamaRMSNorm.forward"]
-    assert "patched" in found["apply_rotary_pos_emb"]
-    assert "left alone" in found["LlamaMLP.forward"]
-    assert main(["roles", "lama"]) == 2
-    assert "did you mean 'llama'?" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""``patchcore roles``: the norms, rotary embeddings and gated MLPs of the installed transformers, and what they get.
+"""``patchcore roles``: norms, rotary embeddings, gated MLPs, attention and experts of the installed transformers.
 
 Sources are read, nothing is imported.
 """
@@ -32,7 +32,13 @@ __all__ = ["Role", "add_parser", "roles_of"]
 EXIT_USAGE = 2
 #: A class or function without any of these words has no role.
 WORDS = re.compile(rb"rsqrt|rms_norm|\bcos\b|\.chunk\(|act_fn|\bact\b|activation_fn|silu|gate_proj")
-PATCHED, LEFT = "patched", "left alone"
+PATCHED, DOOR, LEFT = "patched", "reached by the library's door", "left alone"
+ATTENTION, EXPERTS = "attention", "experts"
+#: A class of a module: its decorators, its name, its body.
+CLASS = re.compile(r"^((?:@[^\n]*\n(?:[ \t)][^\n]*\n)*)*)class (\w+)[^\n]*\n((?:[ \t)#][^\n]*\n|\n)*)", re.MULTILINE)
+#: Of a class that multiplies with the matrices of experts, one expert after the other.
+LOOPS_OVER_EXPERTS = re.compile(r"for expert\w* in|for \w+, expert\w* in|expert_hit|\bindex_add_\(")
+MULTIPLIES = re.compile(r"matmul\(|bmm\(|einsum\(| @ ")
 GATED = re.compile(r"S\d\(\(S\d\(S\d\(P\d\)\) \* S\d\(P\d\)\)\)|S\d\(\(S\d\(P\d\) \* silu\(S\d\(P\d\)\)\)\)")
 
 
@@ -43,8 +49,8 @@ class Role(NamedTuple):
         model: ``llama``.
         name: ``LlamaRMSNorm.forward``.
         role: ``RMSNorm, plain``.
-        state: ``patched``, or ``left alone``.
-        reason: the kernel, or why it is left alone.
+        state: ``patched``, ``reached by the library's door`` or ``left alone``.
+        reason: the kernel, the door with the kernel behind it, or why it is left alone.
         hub: the name of the kernel of transformers' hub that its decorator asks for; empty for none.
     """
 
@@ -67,8 +73,9 @@ def add_parser(subparsers: Any) -> None:
         example="patchcore roles llama",
         group="find out",
         help="show which parts of transformers are patched, and why",
-        description="The norms, rotary embeddings and gated MLPs in the models of the installed transformers: which "
-        "are patched, and why others are left alone. Sources are read, nothing is imported.",
+        description="The norms, rotary embeddings, gated MLPs, attentions and experts in the models of the installed "
+        "transformers: which are patched or reached by an interface of transformers, and why others are left alone. "
+        "Sources are read, nothing is imported.",
     )
     parser.add_argument("model", nargs="?", help="a model, such as llama; without it, the number of each role")
     add_format(parser)
@@ -108,9 +115,19 @@ def _print_numbers(version: str, found: list[Role]) -> None:
         for (role, state, reason), some in sorted(counts.items(), key=lambda each: (each[0][0], -len(each[1])))
     ]
     print_table(f"transformers {version}", ("ROLE", "STATE", "NUMBER", "MODELS", "WHY"), rows)
-    left = {role.model for role in found if role.state == LEFT and role.role != "gated MLP"}
-    models = {role.model for role in found}
-    print_text(f"{counted(len(models), 'model')} with a role; {len(models - left)} have every norm and rotary patched")
+    small = [role for role in found if role.role not in (ATTENTION, EXPERTS)]
+    models = {role.model for role in small}
+    left = {role.model for role in small if role.state == LEFT and role.role != "gated MLP"}
+    print_text(
+        f"{counted(len(models), 'model')} with a norm, a rotary embedding or a gated MLP; {len(models - left)} "
+        "have every norm and rotary patched"
+    )
+    for name in (ATTENTION, EXPERTS):
+        own = {role.model for role in found if role.role == name}
+        missed = {role.model for role in found if role.role == name and role.state == LEFT}
+        print_text(
+            f"{counted(len(own), 'model')} with {name}; in {len(own - missed)} the library's door reaches all of it"
+        )
 
 
 def roles_of(folder: Path) -> Iterator[Role]:
@@ -123,10 +140,30 @@ def roles_of(folder: Path) -> Iterator[Role]:
         if path.name.startswith(("modeling_tf_", "modeling_flax_")):
             continue
         source = path.read_bytes()
+        yield from _behind_doors(folder.name, source.decode("utf-8"))
         for item in read_items(source, WORDS) if WORDS.search(source) else ():
             role = _role(folder.name, item)
             if role is not None:
                 yield role
+
+
+def _behind_doors(model: str, source: str) -> Iterator[Role]:
+    """Yield the attentions and the experts in a source; those that transformers looks up by name, and others."""
+    has_sdpa = re.search(r"_supports_sdpa\s*=\s*True", source) is not None
+    for decorators, name, body in CLASS.findall(source):
+        if "use_experts_implementation" in decorators:
+            yield Role(model, name, EXPERTS, DOOR, "ExpertsInterface: npu_grouped_matmul", "")
+        elif LOOPS_OVER_EXPERTS.search(body) and "def forward(" in body:
+            yield Role(model, name, EXPERTS, LEFT, "a loop over experts of its own", "")
+        if "ALL_ATTENTION_FUNCTIONS" in body:
+            if has_sdpa:
+                yield Role(model, name, ATTENTION, DOOR, "AttentionInterface: npu_fusion_attention", "")
+            else:
+                yield Role(model, name, ATTENTION, LEFT, "the model has no sdpa: a softmax of its own by default", "")
+        elif "scaled_dot_product_attention(" in body:
+            yield Role(model, name, ATTENTION, LEFT, "calls sdpa of torch itself: torch_npu chooses the kernel", "")
+        elif "softmax(" in body and MULTIPLIES.search(body) and re.search("Att(entio)?n", name):
+            yield Role(model, name, ATTENTION, LEFT, "a softmax of its own", "")
 
 
 def _role(model: str, item: Item) -> Optional[Role]:
