@@ -31,7 +31,8 @@ Step = Union[str, Item]
 
 #: Patterns for targets that are more than plain names with dots. ``re`` compiles them at the first use, not at import.
 _STEP = r"""(?xs) \.?(?P<name>[^\W\d]\w*) | \[ (?P<key> "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | -?\d+ ) \]"""
-_MODULE = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
+#: A folder inside a package may have a number for a name: transformers puts remote code into one with a hash.
+_MODULE = r"[^\W\d]\w*(\.\w+)*"
 
 
 class Target(NamedTuple):

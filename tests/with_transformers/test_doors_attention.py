@@ -139,7 +139,7 @@ LEFT = {
     "one tensor of the CPU": lambda: {"value": torch.randn(2, 2, 6, 8)},
     "float64": lambda: wide(8, "cpu", torch.float64),
     "two data types": lambda: {"query": torch.randn(2, 4, 6, 8, device="npu", dtype=torch.float16)},
-    "values of another size": lambda: {"value": torch.randn(2, 2, 6, 4, device="npu")},
+    "values that are wider": lambda: {"value": torch.randn(2, 2, 6, 12, device="npu")},
     "a head of 776 numbers": lambda: wide(776),
     "heads that do not divide": lambda: {"query": torch.randn(2, 3, 6, 8, device="npu")},
     "an empty batch": lambda: {name: value[:0] for name, value in wide(8).items()},
@@ -295,3 +295,25 @@ def test_the_plan_says_that_transformers_4_has_no_interface_for_experts() -> Non
         )
     else:
         assert entry.verdict == "apply"
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_narrower_values_get_zeros_behind_them(dtype: torch.dtype) -> None:
+    """The latent attention of DeepSeek V3: the heads of its queries and keys have 16 numbers, those of its values 8."""
+    latent = {"kv_lora_rank": 16, "q_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8}
+    more = {"n_routed_experts": 4, "n_group": 2, "topk_group": 1, "moe_intermediate_size": 16, "num_experts_per_tok": 2}
+    make = tiny("DeepseekV3", num_key_value_heads=4, first_k_dense_replace=2, **latent, **more)
+    expected = step(make(attn_implementation="eager"), padded_batch(), "cpu", dtype)
+    with pc.Patcher([SDPA], count=True) as patcher:
+        got = step(make(), padded_batch(), "npu", dtype)
+        assert hits(patcher, SDPA.name) == (2, 2)
+    assert_equal(got, expected, dtype)
+
+
+def test_second_derivatives_are_refused() -> None:
+    query, key, value = (torch.randn(1, 2, 4, 8).npu().requires_grad_() for _ in range(3))
+    with pc.Patcher([SDPA]):
+        result = ALL_ATTENTION_FUNCTIONS["sdpa"](SimpleNamespace(is_causal=True), query, key, value, None)[0]
+        with pytest.raises(RuntimeError, match=r"create_graph=True.*PATCHCORE_DISABLE=transformers\.attention"):
+            torch.autograd.grad(result.sum(), [query, key, value], create_graph=True)
+        torch.autograd.grad(result.sum(), [query])

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.util
+import json
 import sys
-from typing import Any
+from pathlib import Path
+from typing import Any, Callable
 
 import pytest
 import torch
+import transformers
 from comparing_models import MAJOR
 
 import patchcore as pc
 from patchcore.builtin.verify.verify import framework_of, verify
 from transformers_npu.families.patches import PATCHES
 from transformers_npu.families.patching import families, rms_norm_changes, rotary_changes
+from transformers_npu.families.remote_code import REMOTE_CODE
 
 WIDTH = 16
 # transformers 5 and 4 have these formulas only: verify skips them with the other one
@@ -130,3 +135,120 @@ def test_a_subclass_with_another_norm_of_its_own_is_left_alone() -> None:
     assert change.when_call is not None
     assert change.when_call(module.GemmaRMSNorm(8).npu(), x)
     assert not change.when_call(Other(8).npu(), x)
+
+
+def second_derivatives(example: str, inputs: Callable[[Any], list[Any]], device: str) -> list[torch.Tensor]:
+    """Return the gradients of the squares of the gradients of a call; of each tensor that it gets."""
+    model, _, name = example.partition(":")
+    module = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+    call, *tensors = inputs(getattr(module, name))
+    tensors = [tensor.detach().to(device).requires_grad_() for tensor in tensors]
+    result = call(*tensors)
+    total = sum(one.pow(3).sum() for one in (result if isinstance(result, tuple) else (result,)))
+    first = torch.autograd.grad(total, tensors, create_graph=True)
+    second = torch.autograd.grad(sum(one.pow(2).sum() for one in first), tensors)
+    return [one.cpu() for one in second]
+
+
+def norm_inputs(klass: Any) -> list[Any]:
+    def call(x: torch.Tensor, weight: torch.Tensor) -> Any:
+        module = klass(8).to(x.device)
+        del module.weight
+        module.weight = weight
+        return module(x)
+
+    return [call, randoms(2, 3, 8), randoms(8)]
+
+
+def rotary_inputs(function: Any) -> list[Any]:
+    cos, sin = randoms(1, 3, 8).cos(), randoms(1, 3, 8).sin()
+    return [lambda q, k: function(q, k, cos.to(q.device), sin.to(q.device)), randoms(1, 2, 3, 8), randoms(1, 2, 3, 8)]
+
+
+def mlp_inputs(klass: Any) -> list[Any]:
+    config = transformers.DiaEncoderConfig(hidden_size=8, intermediate_size=6, hidden_act="silu")
+    torch.manual_seed(0)
+    module = klass(config)
+    return [lambda x: copy.deepcopy(module).to(x.device)(x), randoms(2, 3, 8)]
+
+
+def randoms(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+@pytest.mark.parametrize(
+    ("patch", "example", "inputs"),
+    [
+        ("transformers.rms_norm", "llama:LlamaRMSNorm", norm_inputs),
+        ("transformers.rotary", "llama:apply_rotary_pos_emb", rotary_inputs),
+        ("transformers.gated_mlp", "dia:DiaMLP", mlp_inputs),
+    ],
+)
+def test_second_derivatives_are_refused_and_right_without_the_patch(patch: str, example: str, inputs: Any) -> None:
+    expected = second_derivatives(example, inputs, "cpu")
+    with pc.Patcher(PATCHES), pytest.raises(RuntimeError, match=f"create_graph=True.*PATCHCORE_DISABLE={patch}"):
+        second_derivatives(example, inputs, "npu")
+    with pc.Patcher(PATCHES, disable=[patch]):
+        got = second_derivatives(example, inputs, "npu")
+    for one, right in zip(got, expected):
+        assert ((one - right).abs().max() / right.abs().max()).item() < 1e-4
+
+
+OWN_MODEL = """
+import torch
+from torch import nn
+from transformers import PretrainedConfig, PreTrainedModel
+
+
+class OwnConfig(PretrainedConfig):
+    model_type = "own_model"
+
+
+class OwnScale(nn.Module):
+    def __init__(self, width, eps=1e-6):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(width))
+        self.tiny = eps
+
+    def forward(self, states):
+        kind = states.dtype
+        states = states.to(torch.float32)
+        spread = states.pow(2).mean(-1, keepdim=True)
+        return self.gain * (states * torch.rsqrt(spread + self.tiny)).to(kind)
+
+
+class OwnModel(PreTrainedModel):
+    config_class = OwnConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.scale = OwnScale(8)
+        self.post_init()
+
+    def forward(self, states):
+        return self.scale(states)
+"""
+
+
+def test_a_model_of_remote_code_is_patched_by_its_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from safetensors.torch import save_file
+
+    folder = tmp_path / "own_model"
+    folder.mkdir()
+    (folder / "modeling_own.py").write_text(OWN_MODEL, encoding="utf-8")
+    classes = {"AutoConfig": "modeling_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"}
+    config = {"model_type": "own_model", "auto_map": classes, "architectures": ["OwnModel"]}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    gain = 1 + torch.arange(8.0) / 8
+    save_file({"scale.gain": gain}, folder / "model.safetensors", metadata={"format": "pt"})
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    x = randoms(2, 3, 8)
+    with pc.Patcher([REMOTE_CODE, *PATCHES], count=True) as patcher:
+        model = transformers.AutoModel.from_pretrained(str(folder), trust_remote_code=True).npu()
+        assert type(model).__module__.startswith("transformers_modules.")
+        got = model(x.npu()).detach().cpu()
+        record = patcher.report()["transformers.rms_norm"]  # transformers 5 has a hash in the name of the module
+        (change,) = [change for change in record.changes if change.target.endswith(":OwnScale.forward")]
+        assert (change.status, change.replaced) == ("applied", 1)
+    assert torch.allclose(got, model.cpu()(x).detach(), atol=1e-5)

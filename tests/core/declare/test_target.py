@@ -61,6 +61,12 @@ def test_any_target_of_dots_survives_being_written_and_read(first: str, path: tu
     assert Target.parse(str(Target("", (first, *path)))) == Target("", (first, *path))
 
 
+def test_a_module_inside_a_package_may_begin_with_a_digit() -> None:
+    assert Target.parse("cache.5296adff.modeling:Norm.forward") == Target(
+        "cache.5296adff.modeling", ("Norm", "forward")
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -2,8 +2,9 @@
 
 The limits of the kernel are those of its public page (op-plugin, ``docs/context/torch_npu-npu_fusion_attention.md``):
 float16, bfloat16 and float32, one data type for all inputs, keys and values of one shape, up to 256 heads, which the
-heads of the keys divide, heads of up to 768 numbers, masks of bool with ``True`` where a pair does not count. A call
-that is outside of them goes to the function that was registered before.
+heads of the keys divide, heads of up to 768 numbers, masks of bool with ``True`` where a pair does not count. Values
+that are narrower than keys, as in DeepSeek's attention, get zeros behind them. A call that is outside of the limits
+goes to the function that was registered before.
 
 Nothing here imports torch when the plugin is listed.
 """
@@ -14,7 +15,7 @@ import functools
 import math
 from typing import Any, Optional
 
-from transformers_npu.kernels.calls import is_traced
+from transformers_npu.kernels.calls import is_traced, once
 
 #: The side of the causal mask that the kernel expects for ``sparse_mode`` 2, whatever the lengths are.
 COMPRESSED = 2048
@@ -50,7 +51,7 @@ def fits(
         module: the attention layer.
         query: batch, heads, positions, size of a head.
         key: as the query, with as many heads or fewer.
-        value: of the shape of the key.
+        value: of the shape of the key; its heads may have fewer numbers.
         attention_mask: ``None``, bool with ``True`` where a pair counts, or numbers that are added to the scores.
         dropout: the probability of dropping a weight, from 0 to 1.
         scaling: the factor of the scores; default ``1 / sqrt(size of a head)``.
@@ -121,6 +122,9 @@ def fusion_attention_forward(
 
     dtype = _computed_in(query)
     query, key, value = (tensor.to(dtype) for tensor in (query, key, value))
+    size, width = key.shape[3], value.shape[3]
+    if width < size:  # the latent attention of DeepSeek: zeros behind each value are zeros behind each result
+        value = torch.nn.functional.pad(value, (0, size - width))
     positions, keys = query.shape[2], key.shape[2]
     causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
     causal = bool(causal) and positions > 1 and attention_mask is None
@@ -147,7 +151,7 @@ def fusion_attention_forward(
         added = added.to(dtype).clamp(min=torch.finfo(dtype).min).expand(shape).contiguous()
         options.update(pse=added, pse_type=0)
         result = torch_npu.npu_fusion_attention_v2(query, key, value, heads, "BNSD", **options)[0]
-    return result.transpose(1, 2).contiguous(), None
+    return once(result[..., :width].transpose(1, 2).contiguous(), "transformers.attention"), None
 
 
 def npu_fusion_attention_forward(
@@ -208,7 +212,7 @@ def _one_position_is_the_first() -> bool:
 
 
 def _shapes_fit(module: Any, query: Any, key: Any, value: Any) -> bool:
-    if not (query.dim() == key.dim() == value.dim() == 4 and key.shape == value.shape):
+    if not (query.dim() == key.dim() == value.dim() == 4 and key.shape[:3] == value.shape[:3]):
         return False
     batch, heads, positions, size = query.shape
     groups = getattr(module, "num_key_value_groups", 1)
@@ -217,6 +221,7 @@ def _shapes_fit(module: Any, query: Any, key: Any, value: Any) -> bool:
         and key.numel()
         and key.shape[0] == batch
         and key.shape[3] == size <= LONGEST_HEAD
+        and 0 < value.shape[3] <= size
         and key.shape[1] * groups == heads <= MOST_HEADS
         and max(positions, key.shape[2]) <= LONGEST_SEQUENCE
     )

@@ -109,9 +109,10 @@ def _attention(rng: random.Random, size: pc.Size, name: str) -> pc.Case:
     positions = size.draw(rng, small=(2, 12), typical=(128, 256))  # of one key the gradients are zero
     keys = positions + (rng.randint(0, 5) if kind != "causal" else 0)
     shape = (batch, heads * groups, positions, keys)
+    narrow = width if rng.random() < 0.7 else rng.randint(1, width)  # of the values, as in DeepSeek's attention
     query, key, value = (
         _normal(rng, given).requires_grad_()
-        for given in ((*shape[:3], width), *((batch, heads, keys, width) for _ in range(2)))
+        for given in ((*shape[:3], width), (batch, heads, keys, width), (batch, heads, keys, narrow))
     )
     scale = rng.choice((None, 0.5))
     module = SimpleNamespace(is_causal=kind == "causal", num_key_value_groups=groups)

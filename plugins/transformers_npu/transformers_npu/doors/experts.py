@@ -152,6 +152,7 @@ def _grouped_product() -> Any:
                 return _multiply(rows, matrices, ends, BY_ROWS)
 
             @staticmethod
+            @torch.autograd.function.once_differentiable
             def backward(ctx: Any, gradient: Any) -> tuple[Any, Any, None]:
                 rows, matrices, ends = ctx.saved_tensors
                 of_rows = of_matrices = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from transformers_npu.kernels.calls import alike
+from transformers_npu.kernels.calls import alike, once
 
 SILU, GELU, GELU_TANH = "silu", "gelu", "gelu, by tanh"
 
@@ -54,8 +54,10 @@ def _gated(both: Any, kind: Optional[str]) -> Any:
     import torch_npu
 
     if kind == SILU:
-        return torch_npu.npu_swiglu(both, dim=-1)
-    return torch_npu.npu_geglu(both, dim=-1, approximate=int(kind == GELU_TANH), activate_left=True)[0]
+        result = torch_npu.npu_swiglu(both, dim=-1)
+    else:
+        result = torch_npu.npu_geglu(both, dim=-1, approximate=int(kind == GELU_TANH), activate_left=True)[0]
+    return once(result, "transformers.gated_mlp")
 
 
 def _kind(activation: Any) -> Optional[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers_npu.kernels.calls import alike
+from transformers_npu.kernels.calls import alike, once
 
 __all__ = [
     "rms_norm",
@@ -40,7 +40,7 @@ def rms_norm(x: Any, weight: Any, eps: float) -> Any:
     """
     import torch_npu
 
-    return torch_npu.npu_rms_norm(x, weight, epsilon=eps)[0]
+    return once(torch_npu.npu_rms_norm(x, weight, epsilon=eps)[0], "transformers.rms_norm")
 
 
 def takes_rms_norm(x: Any, weight: Any, eps: float) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers_npu.kernels.calls import alike
+from transformers_npu.kernels.calls import alike, once
 
 LARGEST_HEAD = 896
 MOST = 1000
@@ -22,7 +22,7 @@ MOST_WITH_GRADIENT = 1024
 def _rotated(x: Any, cos: Any, sin: Any, mode: str = "half") -> Any:
     import torch_npu
 
-    return torch_npu.npu_rotary_mul(x, cos, sin, mode)
+    return once(torch_npu.npu_rotary_mul(x, cos, sin, mode), "transformers.rotary")
 
 
 def _fits(x: Any, cos: Any, sin: Any, dim: Any, *, width: int = 0, interleaved: bool = False) -> bool:
