@@ -33,12 +33,14 @@ class Adopted(NamedTuple):
         replacement: where the code is, ``shop_patches:price``; with ``()`` at its end, it is made of what is below.
         adds: whether the library has no such name.
         written: ``file:line`` that makes the patch in the program; empty if it is not known.
+        misfit: why the new code does not accept every call of the target; empty if it does.
     """
 
     target: str
     replacement: str
     adds: bool
     written: str
+    misfit: str = ""
 
 
 class Left(NamedTuple):
@@ -81,12 +83,14 @@ class Adoption(NamedTuple):
         left: do not.
         followers: places that a patch of another place reaches, and that need no declaration; that other one by each.
         conflicts: what the audit calls a conflict in places that are declared, by place.
+        importing: places whose new code imports the library that is patched.
     """
 
     groups: tuple[Group, ...]
     left: tuple[Left, ...]
     followers: Mapping[str, str] = {}
     conflicts: Mapping[str, str] = {}
+    importing: tuple[str, ...] = ()
 
 
 class _Layer(NamedTuple):
@@ -107,7 +111,9 @@ def adopt(rows: Iterable[Mapping[str, str]], *, split: bool = False) -> Adoption
     left: dict[str, Left] = {}
     followers: dict[str, str] = {}
     conflicts: dict[str, str] = {}
-    for row in {row["target"]: row for row in rows}.values():
+    importing: list[str] = []
+    # What a class inherits may be patched, too: first that, then the class.
+    for row in sorted({row["target"]: row for row in rows}.values(), key=lambda row: bool(row["inherited"])):
         if row["by"] == PATCHCORE or row["known"]:
             continue
         why = _obstacle(row)
@@ -117,13 +123,15 @@ def adopt(rows: Iterable[Mapping[str, str]], *, split: bool = False) -> Adoption
             followers[row["target"]] = row["follows"]
         else:
             stacks[row["target"]] = list(_layers(row, split=split))
+            if row["imports the target"]:
+                importing.append(row["target"])
             if row["conflict"]:
                 conflicts[row["target"]] = row["conflict"]
     for target, home in list(followers.items()):
         if home in left:
             left[target] = Left(target, f"it has the code of {home}", left[home].written)
             del followers[target]
-    return Adoption(tuple(_groups(stacks)), tuple(left.values()), followers, conflicts)
+    return Adoption(tuple(_groups(stacks)), tuple(left.values()), followers, conflicts, tuple(importing))
 
 
 def _obstacle(row: Mapping[str, str]) -> str:
@@ -153,7 +161,8 @@ def _layers(row: Mapping[str, str], *, split: bool) -> Iterable[_Layer]:
             maker = row["by"]  # the distribution that wrote it, if that was seen
         if split:
             maker = replacement.partition(":")[0]
-        change = Adopted(row["target"], replacement, row["kind"] == "added", row["written at"])
+        adds = row["kind"] == "added" and not row["inherited"]
+        change = Adopted(row["target"], replacement, adds, row["written at"], row["misfit"])
         yield _Layer(maker, change, requires)
 
 

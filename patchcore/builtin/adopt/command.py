@@ -24,6 +24,7 @@ from patchcore.cli import EXIT_OK
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_line
 from patchcore.errors import SettingsError
+from patchcore.objects.printable import counted
 
 __all__ = ["add_arguments", "main", "parse"]
 
@@ -102,6 +103,12 @@ def main(options: argparse.Namespace) -> int:
     if adoption.conflicts:
         print_table("Conflicts, declared as they were", ("TARGET", "CONFLICT"), list(adoption.conflicts.items()))
     _print_left(adoption)
+    if adoption.importing and not options.phase:
+        print_line(
+            f"the new code of {counted(len(adoption.importing), 'place')} imports the library that it patches, such as "
+            f"that of {adoption.importing[0]}: if a patch fails with a circular import, write the plugin again with "
+            "--phase after:MODULE"
+        )
     print_line(f"written to {folder}; take the lines that its README.md names out of the program; next:")
     print_line(f"  {install_command('-e', as_argument(folder))}")
     return EXIT_OK

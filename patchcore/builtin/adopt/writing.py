@@ -53,7 +53,7 @@ import patchcore as pc
 def test_is_applied_and_reverted(patch: pc.Patch) -> None:
     patcher = pc.Patcher([patch])
     with patcher:
-        for change in patch.changes:
+{reach}        for change in patch.changes:
             importlib.import_module(change.target.module)
         record = patcher.report()[patch.name]
         if record.status == "skipped":
@@ -87,8 +87,16 @@ def adopted_project(
         f"{names.package}/__init__.py": render_package(names),
         f"{names.package}/py.typed": "",
         f"{names.package}/plugin.py": plugin,
-        "tests/test_plugin.py": _TEST.format(package=names.package),
+        "tests/test_plugin.py": _TEST.format(package=names.package, reach=_reach(phase)),
     }
+
+
+def _reach(phase: str) -> str:
+    """Return the line of the test that reaches a phase."""
+    when, _, module = phase.partition(":")
+    if when in ("after", "before") and module:
+        return f"        importlib.import_module({json.dumps(module)})\n"
+    return f"        pc.reach({json.dumps(phase)})\n" if phase else ""
 
 
 def _constant(name: str) -> str:
@@ -108,6 +116,8 @@ def _patch(constant: str, group: Group, names: PluginNames, phase: str) -> str:
         lines.append(
             f"    requires={json.dumps(list(group.requires))},  # seen on these; widen it where you have looked"
         )
+    if any(change.misfit for change in group.changes):
+        lines.append('    signatures="any",  # some do not accept every call of their target, see README.md')
     if group.after:
         after = [f"{names.plugin}.{name}" for name in group.after]
         lines.append(f"    after={json.dumps(after)},  # in this order the program applied them")
@@ -140,6 +150,13 @@ def _readme(adoption: Adoption, names: PluginNames, program: str) -> Iterator[st
         yield f"- `{target}`: {place or 'a line that the audit has not seen'}"
     for target, home in adoption.followers.items():
         yield f"- `{target}`: follows `{home}`, and needs no declaration"
+    misfits = {change.target: change.misfit for group in adoption.groups for change in group.changes if change.misfit}
+    if misfits:
+        yield ""
+        yield "New code that does not accept every call of its target:"
+        yield ""
+        for target, text in misfits.items():
+            yield f"- `{target}`: {text}"
     if adoption.conflicts:
         yield ""
         yield "Conflicts in the program, which the plugin has as they were; decide what is meant:"

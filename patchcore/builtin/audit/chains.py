@@ -112,10 +112,12 @@ class Layer(NamedTuple):
         owner: the distribution that defines it.
         reference: ``shop.patches:price``; with ``()`` at its end if it is a function that makes the code of what was in
             the place before: ``shop.patches:traced()``.
+        code: the code itself.
     """
 
     owner: str
     reference: str
+    code: Any
 
 
 def reference_to(value: Any, target: str) -> str:
@@ -127,20 +129,31 @@ def reference_to(value: Any, target: str) -> str:
 
     Returns:
         Empty for code that no name of its module leads to: a closure, a lambda, a partial object; and for code of the
-        program's own file, which nothing can import.
+        program's own file, which nothing can import. A name in the patched library is none: it may hold the code
+        because of the patch.
     """
-    if type(value) is FunctionType:
-        module = str(value.__globals__.get("__name__", ""))  # functools.wraps sets __module__ to that of another one
-    else:
-        module = qualified_name(value)[0] if is_class(value) else ""
-    space = namespace_of(sys.modules.get(module))
-    if not module or module == "__main__" or space is None:
-        return ""
-    names = [qualified_name(value)[1], *(name for name, found in list(space.items()) if found is value)]
-    for name in names:
-        if f"{module}:{name}" != target and _found(space, name) is value:
-            return f"{module}:{name}"
+    package = target.partition(":")[0].partition(".")[0]
+    for module in _homes(value, package):
+        space = namespace_of(sys.modules.get(module))
+        if module == "__main__" or space is None:
+            continue
+        names = [qualified_name(value)[1], *(name for name, found in list(space.items()) if found is value)]
+        for name in names:
+            if name and f"{module}:{name}" != target and _found(space, name) is value:
+                return f"{module}:{name}"
     return ""
+
+
+def _homes(value: Any, package: str) -> list[str]:
+    """Return the modules in which an object may have a name."""
+    if type(value) is FunctionType:
+        own = str(value.__globals__.get("__name__", ""))
+        # functools.wraps sets __module__: to the module of a decorated function, or to that of a patched one
+        return [own, *(module for module in [value.__module__ or ""] if module.partition(".")[0] != package)]
+    if is_class(value):
+        return [qualified_name(value)[0]]
+    named = [qualified_name(value)[0], qualified_name(type(value))[0]]
+    return [module for module in named if module.partition(".")[0] not in (package, "builtins")]
 
 
 def layers_of(value: Any, original: Any, target: str) -> tuple[Layer, ...]:
@@ -162,12 +175,12 @@ def layers_of(value: Any, original: Any, target: str) -> tuple[Layer, ...]:
             return tuple(reversed(layers))
         reference = reference_to(value, target)
         if reference:  # replaces what is below, or calls it by itself
-            return tuple(reversed([*layers, Layer(owner_of(value), reference)]))
+            return tuple(reversed([*layers, Layer(owner_of(value), reference, value)]))
         made = _made_by(value)
         if made is None or original is ABSENT:
             return ()
         reference, below = made
-        layers.append(Layer(owner_of(value), f"{reference}()"))
+        layers.append(Layer(owner_of(value), f"{reference}()", value))
         if below is ABSENT:  # it does not call what is below
             return tuple(reversed(layers))
         value = below

@@ -24,10 +24,11 @@ from patchcore.builtin.audit.owners import (
     version_of_owner,
 )
 from patchcore.builtin.audit.recorder import Recorder
-from patchcore.builtin.audit.rules import normal
+from patchcore.builtin.audit.rules import imported_owners, normal
 from patchcore.builtin.audit.who import Writer, guess, short, writer_of
 from patchcore.builtin.audit.writes import Write
 from patchcore.builtin.explain.layers import patches_behind
+from patchcore.builtin.signatures.signatures import misfit
 from patchcore.declare.slots import BodySlot
 from patchcore.engine.engine import ENGINE
 from patchcore.engine.journal import Record
@@ -37,6 +38,7 @@ from patchcore.objects.modules import (
     is_class,
     is_stub,
     loaded_modules,
+    mro_lookup,
     namespace_of,
     qualified_name,
 )
@@ -92,6 +94,7 @@ class Finding(NamedTuple):
         follows: the target whose code has this place as a further name, and that has the same code now; empty if there
             is none. A patch of that target reaches this place.
         value, original: the code now and before; for programs.
+        inherited: what a class finds in its bases where it had nothing of its own; ``ABSENT`` if there is none.
     """
 
     target: str
@@ -108,6 +111,7 @@ class Finding(NamedTuple):
     follows: str = ""
     value: Any = None
     original: Any = None
+    inherited: Any = ABSENT
 
     def to_dict(self) -> dict[str, str]:
         """Return the view for programs: flat, with texts only."""
@@ -128,16 +132,38 @@ class Finding(NamedTuple):
             "conflict": self.conflict,
             "known": self.known,
             "replacement": reference_to(self.value, self.target),
-            "layers": "\n".join(f"{describe_owner(owner)}: {reference}" for owner, reference in self.layers),
+            "layers": "\n".join(f"{describe_owner(each.owner)}: {each.reference}" for each in self.layers),
             "follows": self.follows,
+            "imports the target": "yes" if any(map(self._imports_target, self.layers)) else "",
+            "misfit": self._misfit() or "",
+            "inherited": "" if self.inherited is ABSENT else _place(self.inherited),
         }
+
+    def _misfit(self) -> Optional[str]:
+        """Return why the new code does not accept every call of the original; nothing if it does."""
+        if self.kind != "replaced":
+            return None
+        in_class = "." in self.target.partition(":")[2]
+        bound = in_class and staticmethod not in (type(self.original), type(self.value))
+        original = inside_of(self.original)
+        found = (misfit(original, inside_of(layer.code), bound=bound) for layer in self.layers)
+        return next(filter(None, found), None)
+
+    def _imports_target(self, layer: Layer) -> bool:
+        """True if the module of new code imports the library that is patched, or is a part of a package that does."""
+        module = layer.reference.partition(":")[0]
+        return any(
+            same_distribution(owner, self.owner)
+            for name in (module, module.partition(".")[0])
+            for owner in imported_owners(name)
+        )
 
     @property
     def layers(self) -> tuple[Layer, ...]:
         """What was put in the place, in order, see :func:`~patchcore.builtin.audit.chains.layers_of`."""
         if self.kind not in ("replaced", "added"):
             return ()
-        return layers_of(self.value, self.original, self.target)
+        return layers_of(self.value, self.inherited if self.original is ABSENT else self.original, self.target)
 
 
 def find(recorder: Recorder, known: Iterable[tuple[str, str, str]] = ()) -> tuple[list[Finding], Counter[str]]:
@@ -228,6 +254,7 @@ def _finding(
         patches=patches,
         value=value,
         original=difference.before,
+        inherited=_inherited(difference),
     )
     states = [state.difference.now for state in recorder.seen.get(difference.place, ())]
     record = ours.get((id(difference.owner), difference.name))
@@ -235,6 +262,13 @@ def _finding(
     earlier = [each for each in (*products, *(write.now for write in seen), *states) if _is_code(each)]
     conflict = _conflict(found, difference, seen, earlier, record)
     return found._replace(conflict=conflict, known=known_of(found._replace(conflict=conflict), known))
+
+
+def _inherited(difference: Difference) -> Any:
+    """Return what the bases of a class have under a name, ``ABSENT`` for nothing."""
+    if difference.kind != "name" or not is_class(difference.owner):
+        return ABSENT
+    return mro_lookup(difference.owner, difference.name, skip_first=True)
 
 
 def _ours() -> dict[tuple[int, str], Record]:

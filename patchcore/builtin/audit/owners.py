@@ -8,10 +8,12 @@ packages of one distribution (``setuptools`` and ``pkg_resources``).
 
 from __future__ import annotations
 
+import builtins
 import functools
 import os
 import re
 import sys
+import types
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Optional
 
@@ -37,7 +39,7 @@ __all__ = [
 
 #: The beginning of the owners of the standard library.
 PYTHON = "python:"
-#: The owner of a C function that does not name its module.
+#: The owner of a C function, or a class made by C code, that does not name its module.
 C_CODE = "<C>"
 UNKNOWN = "<unknown>"
 
@@ -122,9 +124,15 @@ def owner_of(value: Any) -> str:
         name = (namespace_of(value) or {}).get("__name__")
         return owner_of_module(name) if isinstance(name, str) else UNKNOWN
     if is_class(value):
-        return owner_of_module(qualified_name(value)[0] or "builtins")
+        module = qualified_name(value)[0] or "builtins"
+        return C_CODE if module == "builtins" and not _is_of_python(value) else owner_of_module(module)
     name = _module_named_by(value)
     return C_CODE if name is None else owner_of_module(name)
+
+
+def _is_of_python(value: type) -> bool:
+    """True for a class of the interpreter; C code of libraries makes classes that name no module, as Python's do."""
+    return any(found is value for space in (builtins, types) for found in vars(space).values())
 
 
 def inside_of(value: Any) -> Any:

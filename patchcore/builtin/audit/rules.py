@@ -27,7 +27,7 @@ from patchcore.builtin.audit.owners import (
 from patchcore.builtin.shared.sources import parse_source
 from patchcore.objects.modules import ABSENT, class_namespace, is_class, mro_lookup, namespace_of, qualified_name
 
-__all__ = ["normal", "source_tree"]
+__all__ = ["imported_owners", "normal", "source_tree"]
 
 #: Names that the interpreter and libraries that generate classes write to a namespace.
 _MACHINERY = frozenset(
@@ -98,7 +98,7 @@ def _of_definition(difference: Difference) -> str:
         return "global statement of the module"
     if before is ABSENT and mro_lookup(type(owner), "__getattr__") is not ABSENT and home == owner_of(type(owner)):
         return "lazy module"
-    if before is ABSENT and home in _imported_owners(difference.module):
+    if before is ABSENT and home in imported_owners(difference.module):
         space = namespace_of(owner) or {}
         if "__getattr__" in space or mro_lookup(type(owner), "__getattr__") is not ABSENT:
             return "lazy module"
@@ -107,7 +107,7 @@ def _of_definition(difference: Difference) -> str:
     if before is ABSENT and not _is_definition(now):
         # another module of the package may have put it here
         root = difference.module.partition(".")[0]
-        if home in _imported_owners(difference.module) | _imported_owners(root):
+        if home in imported_owners(difference.module) | imported_owners(root):
             return "object of a library that the package uses"
     return ""
 
@@ -206,7 +206,7 @@ def _writes_globals(module: str) -> bool:
 
 
 @functools.cache
-def _imported_owners(module: str) -> frozenset[str]:
+def imported_owners(module: str) -> frozenset[str]:
     """Return the owners of the modules that the source of a module imports."""
     tree = source_tree(module)
     names: set[str] = set()

@@ -27,12 +27,27 @@ class Shop:
     def price(self):
         return 10
 
+    def plan(self):
+        return 20
+
     @staticmethod
     def name():
         return "shop"
 
+class Branch(Shop):
+    pass
+
 def rate(x):
     return x
+
+def clear(x):
+    return x
+
+def dear(x):
+    return x
+
+def sold(x, by=1):
+    return x * by
 
 def left(x):
     return x
@@ -47,11 +62,26 @@ def scaled(x):
     return scale(x) + 100
 """
 OTHER = """
+def sold(x):
+    return 4 * x
+
 def plus(function):
     def added(*args):
         return function(*args) + 1
 
     return added
+
+import fast
+
+@fast.traced
+def decorated(x):
+    return x + 1000
+
+class Call:
+    def __call__(self, x):
+        return x + 2000
+
+called = Call()
 
 def times(by):
     def made(function):
@@ -99,12 +129,18 @@ biglib.Shop.name = staticmethod(fast.traced(biglib.Shop.name))
 biglib.rate = other.plus(fast.doubled(biglib.rate))
 biglib.twice = other.plus(biglib.twice)
 biglib.twice = other.plus(biglib.twice)
+biglib.sold = other.sold
+biglib.clear = other.decorated
+biglib.dear = other.called
+biglib.Branch.price = fast.traced(biglib.Branch.price)
+biglib.Branch.plan = fast.price
 """
 LEFT = "biglib.left = other.times(3)(biglib.left)\n"
 USE = """
 import biglib, user
 print(biglib.scale(3), biglib.clip(9), biglib.extra(1), biglib.Shop().price(), biglib.Shop.name(), biglib.Shop().name())
-print(biglib.rate(5), biglib.twice(5), user.scaled(1))
+print(biglib.rate(5), biglib.twice(5), user.scaled(1), biglib.sold(2))
+print(biglib.clear(1), biglib.dear(1), biglib.Branch().price(), biglib.Branch().plan())
 """
 
 
@@ -141,7 +177,7 @@ def test_the_plugin_does_what_the_program_did(place: Place) -> None:
     package = place.folder / "shop-npu"
     assert place.run("-m", "pytest", "-q", "-p", "no:cacheprovider", package, path=(package,)).returncode == 0
     original = place.run("train.py")
-    assert original.stdout == "6 5 -1 7 shop shop\n11 7 102\n"
+    assert original.stdout == "6 5 -1 7 shop shop\n11 7 102 8\n1001 2001 7 7\n"
     adopted = place.run("-m", "patchcore", "run", "-q", "-p", "shop_npu.plugin", "plain.py", path=(package,))
     assert (adopted.stdout, adopted.returncode) == (original.stdout, 0), adopted.stderr
     assert place.run("plain.py").returncode == 1  # the patches were needed
@@ -162,6 +198,8 @@ def test_layers_of_one_place_are_patches_in_the_order_in_which_they_were_applied
     readme = (place.folder / "shop-npu" / "README.md").read_text(encoding="utf-8")
     assert "`user:scale`: follows `biglib:scale`" in readme
     assert "user:scale" not in text
+    assert 'signatures="any"' in text.partition('"shop.other"')[2]
+    assert "- `biglib:sold`: " in readme.partition("does not accept every call")[2]
 
 
 def test_patches_can_wait_for_an_import(place: Place) -> None:
@@ -170,6 +208,7 @@ def test_patches_can_wait_for_an_import(place: Place) -> None:
     adopted = place.run("-m", "patchcore", "run", "-q", "-p", "shop_npu.plugin", "plain.py", path=(package,))
     assert (adopted.stdout, adopted.returncode) == (place.run("train.py").stdout, 0), adopted.stderr
     (place.folder / "early.py").write_text("import biglib\nprint(biglib.scale(3))\n")
+    assert place.run("-m", "pytest", "-q", "-p", "no:cacheprovider", package, path=(package,)).returncode == 0
     early = place.run("-m", "patchcore", "run", "-q", "-p", "shop_npu.plugin", "early.py", path=(package,))
     assert early.stdout == "3\n"
 
@@ -212,7 +251,21 @@ def test_a_program_is_expected(place: Place) -> None:
 
 
 def row(target: str, **facts: str) -> dict[str, str]:
-    common = dict.fromkeys(("known", "conflict", "written at", "version", "patches", "follows", "before"), "")
+    common = dict.fromkeys(
+        (
+            "known",
+            "conflict",
+            "written at",
+            "version",
+            "patches",
+            "follows",
+            "before",
+            "imports the target",
+            "misfit",
+            "inherited",
+        ),
+        "",
+    )
     return {
         **common,
         "target": target,
@@ -242,7 +295,7 @@ def test_what_cannot_be_declared_has_its_reason(facts: dict[str, str], why: str)
 
 
 def test_patches_of_patchcore_and_known_ones_are_passed_over() -> None:
-    assert adopt([row("lib:a", by="patchcore"), row("lib:b", known="lib.py")]) == ((), (), {}, {})
+    assert adopt([row("lib:a", by="patchcore"), row("lib:b", known="lib.py")]) == ((), (), {}, {}, ())
 
 
 def test_a_patch_requires_the_version_on_which_it_was_seen() -> None:
