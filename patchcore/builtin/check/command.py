@@ -6,7 +6,7 @@ import argparse
 import importlib
 import os
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
@@ -35,7 +35,7 @@ __all__ = ["Findings", "add_arguments", "add_finding_options", "by_gravity", "lo
 #: The kinds of findings that ``--exit-on`` knows; those about targets that have changed come last, the gravest first.
 _KINDS = (
     *("plugin", "setting", "conflict", "failed", "required", "import", "pending", "name", "covered", "outdated"),
-    *("requires", "target", *KINDS),
+    *("uncalled", "requires", "target", *KINDS),
 )
 #: The fields of a finding that a check fills in.
 _COLUMNS = ("kind", "subject", "message")
@@ -51,6 +51,7 @@ class Findings(NamedTuple):
         copies: patch, target and the diff of three for each stale copy.
         steps: the next steps for the findings.
         coverage: how many targets were compared with their fingerprints.
+        runs: a line on the recorded runs that were read, ``""`` without any.
     """
 
     findings: list[Finding]
@@ -58,6 +59,7 @@ class Findings(NamedTuple):
     copies: list[tuple[str, str, str]]
     steps: list[str]
     coverage: Coverage
+    runs: str = ""
 
     def exit_code(self, exit_on: Optional[Collection[str]]) -> int:
         """Return 1 if there are findings that count, else 0.
@@ -75,6 +77,7 @@ class Findings(NamedTuple):
             "copies": [dict(zip(("subject", "target", "difference"), each)) for each in self.copies],
             "next": self.steps,
             "coverage": self.coverage.to_dict(),
+            **({"runs": self.runs} if self.runs else {}),
         }
 
 
@@ -88,6 +91,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_format(parser)
     parser.add_argument(
         "--apply", action="store_true", help="also import every target, apply the patches and revert them"
+    )
+    parser.add_argument(
+        "--runs",
+        metavar="DIR",
+        type=Path,
+        action="append",
+        default=[],
+        help="also find patches that had no effect in the runs with --count whose reports are in DIR; can be repeated",
     )
     add_finding_options(parser)
     parser.set_defaults(command=main)
@@ -110,7 +121,7 @@ def add_finding_options(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Print the findings; 1 when there are any."""
     patcher = shared.patcher_from(options)
-    found = look(patcher, apply=options.apply)
+    found = look(patcher, apply=options.apply, runs=options.runs)
     if options.format == "json":
         print_json(found.to_dict())
     else:
@@ -118,6 +129,8 @@ def main(options: argparse.Namespace) -> int:
         if found.findings:
             print_line()
         print_text(str(found.coverage), indent=2)
+        if found.runs:
+            print_text(found.runs, indent=2)
     advise_on_modules(patcher, (finding.message for finding in found.findings))
     return found.exit_code(options.exit_on)
 
@@ -157,18 +170,22 @@ def print_findings(found: Findings, *, copies: bool = False) -> None:
         print_line(f"next: {step[:1].lower()}{step[1:]}")
 
 
-def look(patcher: Patcher, *, apply: bool) -> Findings:
+def look(patcher: Patcher, *, apply: bool, runs: Sequence[Path] = ()) -> Findings:
     """Return the findings here.
 
     Args:
         patcher: not applied.
         apply: import every target library that can be patched, apply and revert, so that missing targets are found too.
+        runs: directories with reports of runs that counted calls.
+
+    Raises:
+        SettingsError: there are no such reports in ``runs``.
     """
     with reading_once():
-        return _look(patcher, apply=apply)
+        return _look(patcher, apply=apply, runs=runs)
 
 
-def _look(patcher: Patcher, *, apply: bool) -> Findings:
+def _look(patcher: Patcher, *, apply: bool, runs: Sequence[Path]) -> Findings:
     plan = patcher.plan()
     found = [*_settings_findings(patcher, os.environ), *_version_findings(patcher.settings.library_versions, plan)]
     for entry in plan:
@@ -200,8 +217,17 @@ def _look(patcher: Patcher, *, apply: bool) -> Findings:
         for note in each.get("notes", ())
         if note["difference"]
     ]
-    steps = dict.fromkeys(remark.advice for _, remark in remarks if remark.finding and remark.advice)
-    return Findings(by_gravity(found), differences, copies, list(steps), cover(plan, remarks, environment))
+    steps = [remark.advice for _, remark in remarks if remark.finding and remark.advice]
+    line = ""
+    if runs:
+        from patchcore.builtin.check.uncalled import find_uncalled  # most calls do not need it
+
+        uncalled = find_uncalled(checked, runs)
+        found += uncalled.findings
+        steps += uncalled.steps
+        line = uncalled.summary
+    coverage = cover(plan, remarks, environment)
+    return Findings(by_gravity(found), differences, copies, list(dict.fromkeys(steps)), coverage, line)
 
 
 def _settings_findings(patcher: Patcher, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -32,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let pip download a source distribution if there is no wheel; pip runs code of the library for that",
     )
+    parser.add_argument(
+        "--all", action="store_true", help="also show the findings that the old release has too, and count them"
+    )
     shared.add_selection(parser)
     shared.add_format(parser)
     add_finding_options(parser)
@@ -46,7 +49,7 @@ def main(options: argparse.Namespace) -> int:
             get_release(text, Path(folder, name), build=options.build)
             for name, text in (("old", options.old), ("new", options.new))
         )
-        found = compare_releases(patcher, old, new)
+        found = compare_releases(patcher, old, new, whole=options.all)
     if options.format == "json":
         print_json(found.to_dict())
     else:
@@ -62,6 +65,10 @@ def _print(found: Upgrade, *, copies: bool) -> None:
         print_line()
     coverage = found.findings.coverage
     print_text(str(coverage._replace(skipped={})), indent=2)
+    if found.standing:
+        some = f"{counted(len(found.standing), 'finding')} with {found.old} too (--all shows them)"
+        names = dict.fromkeys(f"{finding.kind} {finding.subject}" for finding in found.standing)
+        print_text(f"{some}: {', '.join(names)}", indent=2)
     if found.starting:
         print_text(f"not for {found.old}, but for {found.new}: {', '.join(found.starting)}", indent=2)
     if coverage.skipped:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional
 from patchcore.builtin.check.command import Findings, by_gravity
 from patchcore.builtin.check.coverage import Coverage, is_disabled
 from patchcore.builtin.drift.definitions import Sources, reading_once
-from patchcore.builtin.drift.drift import UNKNOWN, Comparison, Drift, remarks_of
+from patchcore.builtin.drift.drift import UNCHANGED, UNKNOWN, Comparison, Drift, remarks_of
 from patchcore.builtin.drift.fingerprint import Originals
 from patchcore.builtin.drift.recorded import Recorded, file_of, version_key
 from patchcore.builtin.drift.recording import Recording
@@ -37,6 +37,7 @@ class Upgrade(NamedTuple):
         patches: the number of patches that change the library in one of them.
         starting: names of the patches that are for the new release and not for the old one.
         findings: as those of ``check``.
+        standing: findings that the old release has too: they are no news to those who upgrade.
     """
 
     old: str
@@ -44,6 +45,7 @@ class Upgrade(NamedTuple):
     patches: int
     starting: list[str]
     findings: Findings
+    standing: list[Finding]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON view."""
@@ -52,6 +54,7 @@ class Upgrade(NamedTuple):
             "new": self.new,
             "patches": self.patches,
             "starting": self.starting,
+            "standing": [dict(zip(Finding._fields[:3], finding)) for finding in self.standing],
             **self.findings.to_dict(),
         }
 
@@ -86,13 +89,14 @@ class _Environment(Environment):
         return None
 
 
-def compare_releases(patcher: Patcher, old: Release, new: Release) -> Upgrade:
+def compare_releases(patcher: Patcher, old: Release, new: Release, *, whole: bool = False) -> Upgrade:
     """Return what an upgrade would do to the patches of a Patcher that no setting disables.
 
     Args:
         patcher: not applied; the library need not be installed.
         old: the release that the patches are for.
         new: the release to compare with.
+        whole: count the findings that the old release has too among the findings.
 
     Raises:
         SettingsError: the two are not of one library.
@@ -100,11 +104,13 @@ def compare_releases(patcher: Patcher, old: Release, new: Release) -> Upgrade:
     if not set(old.trees) & set(new.trees):
         raise SettingsError(f"{old} has the packages {', '.join(old.trees)}, {new} has {', '.join(new.trees)}")
     with reading_once(), using(patcher.plugins.extensions):
-        return _Comparing(patcher, old, new).compared()
+        return _Comparing(patcher, old, new, whole=whole).compared()
 
 
 class _Comparing:
-    def __init__(self, patcher: Patcher, old: Release, new: Release) -> None:
+    def __init__(self, patcher: Patcher, old: Release, new: Release, *, whole: bool) -> None:
+        self._whole = whole
+        self._standing: list[Finding] = []
         versions = patcher.settings.library_versions
         self._old, self._new = old, new
         self._before, self._after = _Environment(old, versions), _Environment(new, versions)
@@ -130,7 +136,8 @@ class _Comparing:
             recording.update()
         judged = [(entry, *self._judged(entry, missing[entry.patch.name])) for entry in both]
         result = self._findings(findings, judged, sum(map(len, missing.values())), neither)
-        return Upgrade(str(self._old), str(self._new), len(self._entries) - sum(neither.values()), starting, result)
+        patches = len(self._entries) - sum(neither.values())
+        return Upgrade(str(self._old), str(self._new), patches, starting, result, self._standing)
 
     def _judged(self, entry: PlannedPatch, missing: Iterable[str]) -> tuple[list[Comparison], list[Remark]]:
         """Return the comparisons of a patch with the old release, and the findings."""
@@ -138,8 +145,30 @@ class _Comparing:
         planned = self._entry(entry, self._after, without=missing)
         drift = Drift(environment=self._after, originals=self._new_originals, recorded=recorded)
         found = drift.of(planned)
+        if not self._whole:
+            found = self._news(found, entry, recorded, missing)
         remarks = remarks_of(found, drift.notes_on(planned), planned, thorough=False)
         return found, [remark for remark in remarks if remark.finding]
+
+    def _news(
+        self, found: list[Comparison], entry: PlannedPatch, recorded: Recorded, missing: Iterable[str]
+    ) -> list[Comparison]:
+        """Return comparisons without the notes that the old release has too, on targets that are the same in both.
+
+        A replacement that does not accept the calls of its target, or a stale copy, does so with both releases then.
+        """
+        if not any(note.kind for each in found if each.status == UNCHANGED for note in each.notes):
+            return found
+        planned = self._entry(entry, self._before, without=missing)
+        drift = Drift(environment=self._before, originals=self._old_originals, recorded=recorded)
+        before = {str(each.target): {note.kind for note in each.notes} for each in drift.of(planned)}
+        news = []
+        for each in found:
+            kinds = before.get(str(each.target), set()) - {""} if each.status == UNCHANGED else set()
+            old = [note for note in each.notes if note.kind in kinds]
+            self._standing += (Finding(note.kind, entry.patch.name, note.text) for note in old)
+            news.append(each._replace(notes=tuple(note for note in each.notes if note not in old)))
+        return news
 
     def _findings(
         self,

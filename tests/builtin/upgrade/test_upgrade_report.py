@@ -161,3 +161,38 @@ def test_two_libraries_are_refused(
         wheel.writestr("till/__init__.py", "")
     assert main(["upgrade-report", str(tmp_path / "shop-1.0-py3-none-any.whl"), str(other)]) == 2
     assert "shop 1.0 has the packages shop, till 1.0 has till" in capsys.readouterr().err
+
+
+def test_findings_that_the_old_release_has_too_are_folded(
+    run: Callable[..., tuple[int, str]], make_package: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replacement that does not accept the calls of the old release is no news; with another signature it is."""
+    text = """
+        import patchcore as pc
+
+
+        @pc.patch("shop.prices:price", name="shop.short")
+        def price(item):
+            return 0
+
+
+        @pc.hookimpl
+        def register_patches():
+            return [price]
+        """
+    folder = make_package({"short_npu": "", "short_npu.plugin": text})
+    write_distribution(folder, "short-npu", "0.1", plugins={"short": "short_npu.plugin"})
+    monkeypatch.setenv("PATCHCORE_PLUGINS", "short")
+    code, out = run(OLD)
+    assert code == 0, out
+    assert "no findings" in out
+    assert "1 finding with shop 1.0 too (--all shows them): signature shop.short" in out
+    code, out = run(OLD, "--format", "json")
+    assert [each["kind"] for each in json.loads(out)["standing"]] == ["signature"]
+    code, out = run(OLD, "--all", "--exit-on", "signature", "--format", "json")
+    assert code == 1
+    assert kinds(out) == {"shop.short": "signature"}
+    assert json.loads(out)["standing"] == []
+    code, out = run(OLD.replace("discount=0", "discount=0, currency=None"), "--format", "json")
+    assert code == 1
+    assert kinds(out) == {"shop.short": "signature"}
