@@ -725,7 +725,7 @@ def resolve(reference: Any, *, raw: bool = False) -> Any:
                 return found
         try:
             with CONTAINED:
-                value = value[step.key] if isinstance(step, Item) else getattr(value, step)
+                value = value[step.find_key()] if isinstance(step, Item) else getattr(value, step)
         except (AttributeError, LookupError) as error:
             where = Target(target.module, target.path[: depth + 1])
             known = map(str, value) if isinstance(value, Mapping) else dir(value)

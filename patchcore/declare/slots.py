@@ -479,10 +479,10 @@ def slot_of(owner: Any, step: Step, name: str) -> Slot:
             found_table = find_table(owner, in_use().tables)
             if found_table is not None:
                 table, entries = found_table
-                return EntrySlot(entries, step.key, name, table)
+                return EntrySlot(entries, step.find_key(), name, table)
             found = f"{type(owner).__name__}, which no loaded plugin knows as a registry"
             raise TargetError(f"{name}: expected a mutable mapping before {step}, found {found}")
-        return ItemSlot(owner, step.key, name)
+        return ItemSlot(owner, step.find_key(), name)
     if type(owner) is ModuleType and step not in _OF_MODULES:
         return NamespaceSlot(owner, step, name)
     descriptor = mro_lookup(type(owner), step)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
-from typing import Callable, NamedTuple, Union
+from collections.abc import Hashable
+from typing import Any, Callable, NamedTuple, Union
 
-from patchcore.errors import TargetError
+from patchcore.errors import CONTAINED, TargetError, TargetNotFound
 from patchcore.objects.modules import find_module
 
 __all__ = ["Item", "Step", "Target"]
@@ -15,22 +17,53 @@ __all__ = ["Item", "Step", "Target"]
 class Item(NamedTuple):
     """One ``[key]`` step of a target's path: an item of a mapping, or an entry of a registry.
 
+    Args:
+        key: of the item; a :class:`Target` stands for the object that it names, such as a class or a member of an enum.
+
     Examples:
         >>> from patchcore import Target
         >>> Target.parse('shop:PRICES["tea"]').path
         ('PRICES', Item(key='tea'))
+        >>> str(Target.parse('shop:PRICES[shop.kinds:Kind.TEA]').path[1])
+        '[shop.kinds:Kind.TEA]'
     """
 
-    key: Union[str, int]
+    key: Hashable
+
+    def find_key(self) -> Any:
+        """Return the key, for a :class:`Target` the object that it names; imports its module.
+
+        Raises:
+            TargetNotFound: there is no such object.
+            Exception: the import of the module failed with it.
+
+        Examples:
+            >>> from patchcore import Target
+            >>> Target.parse("shop:TABLE[collections:OrderedDict]").path[1].find_key()
+            <class 'collections.OrderedDict'>
+        """
+        if type(self.key) is not Target:
+            return self.key
+        with CONTAINED:
+            value: Any = importlib.import_module(self.key.module)
+        for step in self.key.path:
+            try:
+                with CONTAINED:
+                    value = getattr(value, str(step))
+            except AttributeError as error:
+                raise TargetNotFound(f"the key {self.key} does not exist: {error}") from error
+        return value
 
     def __str__(self) -> str:
-        return f"[{self.key!r}]"
+        return f"[{self.key}]" if type(self.key) is Target else f"[{self.key!r}]"
 
 
 Step = Union[str, Item]
 
 #: Patterns for targets that are more than plain names with dots. ``re`` compiles them at the first use, not at import.
 _STEP = r"""(?xs) \.?(?P<name>[^\W\d]\w*) | \[ (?P<key> "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | -?\d+ ) \]"""
+#: A key that names an object: a class, a member of an enum.
+_NAMED_KEY = r"\[((?:[^\W\d]\w*\.)*[^\W\d]\w*:[^\W\d]\w*(?:\.[^\W\d]\w*)*)\]"
 #: A folder inside a package may have a number for a name: transformers puts remote code into one with a hash.
 _MODULE = r"[^\W\d]\w*(\.\w+)*"
 
@@ -38,8 +71,10 @@ _MODULE = r"[^\W\d]\w*(\.\w+)*"
 class Target(NamedTuple):
     """The place that a change edits, as written: ``package.module:Class.attribute``, an entry-point object reference.
 
-    Items of mappings are written ``package.module:TABLE["key"]``. The all-dots form ``package.module.Class.attribute``
-    parses to a target without module; :meth:`pin` finds the module without importing it.
+    Items of mappings are written ``package.module:TABLE["key"]``. The key may be any literal that can be hashed, such
+    as ``(1, "a")`` or ``None``, or name an object: ``package.module:TABLE[package.kinds:Kind.RED]``. The all-dots form
+    ``package.module.Class.attribute`` parses to a target without module; :meth:`pin` finds the module without importing
+    it.
 
     Args:
         module: dotted name of the module, ``""`` for the all-dots form.
@@ -121,19 +156,45 @@ def _parse_path(path: str, text: str) -> tuple[Step, ...]:
     steps: list[Step] = []
     position = 0
     while position < len(path):
+        if path[position] == "[":
+            item = _other_key(path, position)
+            if item is not None and steps:
+                key, position = item
+                steps.append(Item(key))
+                continue
         match = pattern.match(path, position)
         named = match is not None and match["name"] is not None
         # a name needs a dot before it everywhere but at the start, and must not have one there
         if match is None or (named and (path[position] == ".") != bool(steps)):
             raise TargetError(
                 f"target {text!r}: cannot read {path[position:]!r}; "
-                "write 'package.module:Class.attribute' or 'package.module:TABLE[\"key\"]'"
+                "write 'package.module:Class.attribute' or 'package.module:TABLE[\"key\"]', "
+                "'TABLE[package.module:Name]' for a key that is an object"
             )
         steps.append(match["name"] if named else Item(_read_key(match["key"], text)))
         position = match.end()
     if not steps or not isinstance(steps[0], str):
         raise TargetError(f"target {text!r} has nothing after the module; write 'package.module:attribute'")
     return tuple(steps)
+
+
+def _other_key(path: str, start: int) -> Union[tuple[Hashable, int], None]:
+    """Return the key that begins at ``path[start]``, and where the next step begins; ``None`` for none, or a text."""
+    if path[start + 1 : start + 2] in ('"', "'"):
+        return None
+    named = re.compile(_NAMED_KEY).match(path, start)
+    if named is not None:
+        return Target.parse(named[1]), named.end()
+    end = path.find("]", start)
+    while end != -1:  # a text in a tuple may have brackets
+        try:
+            key = ast.literal_eval(path[start + 1 : end].strip())
+            hash(key)
+        except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+            end = path.find("]", end + 1)
+        else:
+            return key, end + 1
+    return None
 
 
 def _read_key(key: str, text: str) -> Union[str, int]:

@@ -527,9 +527,21 @@ def _item(found: Definition, step: Item, where: str) -> Definition:
     value = getattr(found.node, "value", None)
     if isinstance(value, ast.Dict):
         for key, item in zip(value.keys, value.values):
-            if isinstance(key, ast.Constant) and key.value == step.key and type(key.value) is type(step.key):
+            if key is not None and _is_key(key, step.key):
                 return Definition(found.module, f"{found.name}{step}", (item,), item)
     raise Unseen(f"{where} gets its items when the library is imported")
+
+
+def _is_key(node: ast.expr, key: object) -> bool:
+    """True if an expression is a key: an equal literal, or the name of the object that the key names."""
+    if isinstance(key, Target):
+        names = ast.unparse(node).split(".")
+        return names[-len(key.path) :] == list(map(str, key.path))
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, RecursionError):
+        return False
+    return bool(type(value) is type(key) and value == key)
 
 
 def _main(defined: list[Union[FunctionNode, ast.ClassDef]]) -> ast.AST:

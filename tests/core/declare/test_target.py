@@ -32,6 +32,11 @@ from patchcore.objects.modules import ABSENT
         ("m:TABLE[-1]", "m", ("TABLE", Item(-1))),
         ('m:TABLE["a"][1].attr', "m", ("TABLE", Item("a"), Item(1), "attr")),
         (r'm:TABLE["a \" quote"]', "m", ("TABLE", Item('a " quote'))),
+        ('m:TABLE[(1, "a]")].f', "m", ("TABLE", Item((1, "a]")), "f")),
+        ("m:TABLE[None]", "m", ("TABLE", Item(None))),
+        ("m:TABLE[1.5][b'x'][True]", "m", ("TABLE", Item(1.5), Item(b"x"), Item(True))),
+        ("m:TABLE[m.kinds:Kind.RED]", "m", ("TABLE", Item(Target("m.kinds", ("Kind", "RED"))))),
+        ("a.TABLE[m:Kind].f", "", ("a", "TABLE", Item(Target("m", ("Kind",))), "f")),
         ("m:_private.__init__", "m", ("_private", "__init__")),
         ("módulo:función", "módulo", ("función",)),
         ("a.b.c", "", ("a", "b", "c")),
@@ -47,7 +52,9 @@ def test_a_target_is_read_and_written_back(text: str, module: str, path: tuple[A
 
 _letters = string.ascii_letters + "_"
 _names = st.builds(operator.add, st.sampled_from(_letters), st.text(_letters + string.digits, max_size=8))
-_keys = st.builds(Item, st.text() | st.integers())
+_named = st.builds(Target, st.lists(_names, min_size=1, max_size=2).map(".".join), st.tuples(_names))
+_literals = st.text() | st.integers() | st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
+_keys = st.builds(Item, _literals | st.binary() | st.tuples(_literals, _literals) | _named)
 _paths = st.builds(lambda name, rest: (name, *rest), _names, st.lists(_names | _keys, max_size=4))
 
 
@@ -90,7 +97,9 @@ def test_a_module_inside_a_package_may_begin_with_a_digit() -> None:
         ("m:T[key]", "cannot read '[key]'"),
         ("m:T['key\"]", "cannot read"),
         ("m:T['key']x", "cannot read 'x'"),
-        ("m:T[1.5]", "cannot read '[1.5]'"),
+        ("m:T[[1]]", "cannot read '[[1]]'"),
+        ("m:T[m:]", "cannot read '[m:]'"),
+        ("m:T[f()]", "cannot read '[f()]'"),
         ("m:T[01]", "01 is not a Python string or integer literal"),
         ('m:T["\\x"]', "is not a Python string or integer literal"),
         ("m:['key']", "has nothing after the module"),
