@@ -157,8 +157,8 @@ def _layers(row: Mapping[str, str], *, split: bool) -> Iterable[_Layer]:
     layers = row["layers"].split("\n")
     for layer in layers:
         maker, _, replacement = layer.partition(": ")
-        if len(layers) == 1 and not split:
-            maker = row["by"]  # the distribution that wrote it, if that was seen
+        if maker == row["owner"]:
+            maker = row["by"]  # other code has put an object of the library elsewhere in it
         if split:
             maker = replacement.partition(":")[0]
         adds = row["kind"] == "added" and not row["inherited"]

@@ -100,9 +100,9 @@ def audit(known: Iterable[tuple[str, str, str]] = ()) -> Audit:
         incomplete.append(f"the audit began after {some}: patches that were made before are not seen")
     elif is_new:
         incomplete.append("the audit begins now: call it again after the imports of the program")
-    if not RECORDER.writes.watches_modules:
+    if not RECORDER.writes.watches_namespaces:
         version = ".".join(map(str, sys.version_info[:2]))
-        notes.append(f"Python {version} cannot watch writes to modules (3.12 can): writers are guessed from sources")
+        notes.append(f"Python {version} cannot watch writes to modules and classes (3.12 can): writers are guessed")
     if RECORDER.writes.left_out:
         incomplete.append(f"{counted(RECORDER.writes.left_out, 'write')} came after the last one that was kept")
     return Audit(

@@ -18,7 +18,7 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from patchcore.builtin.audit.owners import replaces_python
 from patchcore.objects.modules import (
@@ -141,7 +141,8 @@ def body_of(function: Any) -> Body:
 class Copies:
     """The copies of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, added: Callable[[Any, Any], None] = lambda owner, namespace: None) -> None:
+        self._added = added
         self._copies: dict[int, Copy] = {}  # by id of the owner, which the copy keeps alive
         self.modules: dict[str, Any] = {}  # the entries of sys.modules when the bodies ended
         self._taken = 0
@@ -242,6 +243,7 @@ class Copies:
             if type(function) is FunctionType and function.__module__ == module:
                 bodies[name] = body_of(function)
         self._copies[id(owner)] = Copy(owner, module, path, names, bodies)
+        self._added(owner, space)
 
 
 def _difference_of_body(copy: Copy, name: str, value: Any) -> Iterator[Difference]:

@@ -46,8 +46,8 @@ class Recorder:
     """The record of this process."""
 
     def __init__(self) -> None:
-        self.copies = Copies()
         self.writes = Writes(self._during)
+        self.copies = Copies(self.writes.watch)
         self.seen: dict[tuple[int, str, str], list[Seen]] = {}  # by place, in order of time
         self.late: tuple[str, ...] = ()
         self.overhead = 0.0  # seconds
@@ -71,7 +71,7 @@ class Recorder:
         self.late = _loaded_before()
         self.writes.start()
         self._end = follow_imports(self)
-        self._take_new()
+        self.copies.take_new()
         self.copies.modules = {**sys.modules, **self.copies.modules}
         self.overhead += time.perf_counter() - begun
 
@@ -98,11 +98,11 @@ class Recorder:
         if name in bodies:
             del bodies[bodies.index(name) :]
         with self._lock:
-            if finished and name.partition(".")[0] not in OURS and self.copies.take(name, module):
-                self.writes.watch(module, namespace_of(module))
+            if finished and name.partition(".")[0] not in OURS:
+                self.copies.take(name, module)
             if not bodies:
                 self._bodies.pop(get_ident(), None)
-                self._take_new()
+                self.copies.take_new()
                 if self.looking and name.partition(".")[0] not in OURS:
                     if self._looked <= _AT_ONCE + _SHARE * (begun - self._begun):
                         self.look(after=name)
@@ -130,10 +130,6 @@ class Recorder:
                     states.append(Seen(undone, self._last if after is None else after))
         self._looked += time.perf_counter() - begun
         return found
-
-    def _take_new(self) -> None:
-        for _, module in self.copies.take_new():
-            self.writes.watch(module, namespace_of(module))
 
     def _during(self) -> str:
         bodies = self._bodies.get(get_ident())

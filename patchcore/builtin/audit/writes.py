@@ -1,21 +1,24 @@
-"""Who writes: the lines of a program that write to namespaces of modules and to functions.
+"""Who writes: the lines of a program that write to namespaces of modules and classes, and to functions.
 
 Two ways, neither of which needs a compiler. From Python 3.12 on, ``PyDict_Watch`` of the C interface, called through
-:mod:`ctypes`, calls back for each write to the dictionary of a module. An audit hook sees writes to ``__code__`` and
-``__defaults__`` of functions (event ``object.__setattr__``). Python has no way to watch the attributes of a class.
+:mod:`ctypes`, calls back for each write to the dictionary of a module or class. ``type.__setattr__`` writes to that of
+the class, which the garbage collector leads to: ``__dict__`` shows a read-only view. ``PyType_Watch`` has no name, and
+is silent after a first write. An audit hook sees writes to ``__code__`` and ``__defaults__`` of functions (event
+``object.__setattr__``). Python 3.11 and earlier have no way to watch namespaces without compiled code.
 """
 
 from __future__ import annotations
 
 import atexit
+import gc
 import sys
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Any, Callable, NamedTuple, Optional
 
 from patchcore.builtin.audit.copies import DATA, code_or_data
 from patchcore.objects.modules import ABSENT
 
-__all__ = ["Frame", "Write", "Writes", "can_watch_modules"]
+__all__ = ["Frame", "Write", "Writes", "can_watch_namespaces"]
 
 #: Frames of these are between the line that writes and the watch.
 _OWN = ("<frozen importlib", "<frozen runpy>")
@@ -23,6 +26,10 @@ _MOST_FRAMES = 16
 #: How many writes a process remembers; later ones are counted only.
 _MOST_WRITES = 50_000
 _ATTRIBUTES = frozenset({"__code__", "__defaults__", "__kwdefaults__"})
+
+#: Py_TPFLAGS_HEAPTYPE in CPython's Include/object.h: classes that can be written.
+_HEAP_TYPE = 1 << 9
+_FLAGS: Any = type.__dict__["__flags__"]  # `type.__flags__` is the number of `type` itself
 
 # enum PyDict_WatchEvent in CPython's Include/cpython/dictobject.h
 _ADDED, _MODIFIED, _DELETED = 0, 1, 2
@@ -44,10 +51,10 @@ class Frame(NamedTuple):
 
 
 class Write(NamedTuple):
-    """A write to a name of a module, or to the body of a function.
+    """A write to a name of a module or class, or to the body of a function.
 
     Args:
-        owner: the module or the function.
+        owner: the module, class or function.
         name: the name that was written, or the attribute of the function.
         before, now: code, or ``DATA``; ``ABSENT`` if there was or is none.
         frames: the line that wrote, and its callers, the innermost first.
@@ -62,7 +69,7 @@ class Write(NamedTuple):
     during: str
 
 
-def can_watch_modules() -> bool:
+def can_watch_namespaces() -> bool:
     """True if this Python can call back for writes to dictionaries (CPython 3.12 and later)."""
     if sys.implementation.name != "cpython" or sys.version_info < (3, 12):
         return False
@@ -88,15 +95,15 @@ class Writes:
         self._watcher: Optional[_DictWatcher] = None
 
     @property
-    def watches_modules(self) -> bool:
-        """True if writes to modules are seen."""
+    def watches_namespaces(self) -> bool:
+        """True if writes to modules and classes are seen."""
         return self._watcher is not None
 
     def start(self) -> None:
         """See writes from now on. The audit hook stays in the process: Python cannot remove one."""
         self._active = True
         sys.addaudithook(self._audit)
-        if can_watch_modules():
+        if can_watch_namespaces():
             self._watcher = _DictWatcher(self._written)
 
     def stop(self) -> None:
@@ -106,24 +113,28 @@ class Writes:
             self._watcher.stop()
             self._watcher = None
 
-    def watch(self, module: Any, namespace: Any) -> None:
-        """See writes to the dictionary of a module."""
-        if self._watcher is not None and type(namespace) is dict:
-            self._watcher.watch(module, namespace)
+    def watch(self, owner: Any, namespace: Any) -> None:
+        """See writes to the dictionary of a module, or of a class that Python code has defined."""
+        if self._watcher is None:
+            return
+        if type(namespace) is MappingProxyType and _FLAGS.__get__(owner) & _HEAP_TYPE:
+            namespace = next((space for space in gc.get_referents(namespace) if type(space) is dict), None)
+        if type(namespace) is dict:
+            self._watcher.watch(owner, namespace)
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "object.__setattr__" and self._active and arguments[1] in _ATTRIBUTES:
             function, name = arguments[:2]
             self._add(function, name, getattr(function, name, ABSENT), arguments[2], sys._getframe(1))
 
-    def _written(self, module: Any, name: Any, before: Any, now: Any, frame: Optional[FrameType]) -> None:
+    def _written(self, owner: Any, name: Any, before: Any, now: Any, frame: Optional[FrameType]) -> None:
         if type(name) is not str or before is now:
             return
         before = before if before is ABSENT else code_or_data(before)
         now = now if now is ABSENT else code_or_data(now)
         if {id(before), id(now)} <= {id(DATA), id(ABSENT)}:
             return
-        self._add(module, name, before, now, frame)
+        self._add(owner, name, before, now, frame)
 
     def _add(self, owner: Any, name: str, before: Any, now: Any, frame: Optional[FrameType]) -> None:
         if len(self.found) >= _MOST_WRITES:

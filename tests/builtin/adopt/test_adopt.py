@@ -271,6 +271,7 @@ def row(target: str, **facts: str) -> dict[str, str]:
         "target": target,
         "kind": "replaced",
         "by": "shop 1.0",
+        "owner": "lib 1.0",
         "after": "x",
         "layers": "shop 1.0: a:b",
         **facts,

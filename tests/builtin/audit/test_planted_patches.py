@@ -210,7 +210,8 @@ def test_who_wrote_is_the_line_where_python_can_watch_and_a_marked_guess_elsewhe
     assert rows["biglib.core:shift"]["written at"] == line_of("core.shift.")
     assert rows["biglib.core:shift"]["writer is"] == rows["biglib.core:body"]["writer is"] == "seen"
     forward = rows["biglib.core:Norm.forward"]
-    assert (forward["written at"], forward["writer is"]) == (line_of("core.Norm.forward ="), "guessed")
+    assert forward["written at"] == line_of("core.Norm.forward =")
+    assert forward["writer is"] == ("seen" if WATCHED else "guessed")
     assert rows["biglib.core:run_text"]["by"] == ("npu_tool" if WATCHED else "unknown")  # exec has no file
     assert {row["by"] for row in rows.values()} - {"unknown"} == {"npu_tool", "other_tool"}
     if WATCHED:
@@ -218,6 +219,12 @@ def test_who_wrote_is_the_line_where_python_can_watch_and_a_marked_guess_elsewhe
         assert mocked["written at"].startswith(f"unittest{os.sep}mock.py:")
         assert mocked["called from"] == line_of("mock.patch(")
         assert rows["biglib.core:added"]["written at"] == line_of("vars(core)[")
+        of_classes = [row for row in rows.values() if row["target"].startswith("biglib.core:Norm.")]
+        assert len(of_classes) == 7
+        assert {row["writer is"] for row in of_classes} == {"seen"}
+        for name in ("size", "eps", "make", "Inner.run"):
+            assert rows[f"biglib.core:Norm.{name}"]["written at"] == line_of(f"core.Norm.{name} =")
+        assert rows["biglib.core:Norm.reset"]["written at"] == line_of("del core.Norm.reset")
 
 
 def test_when_it_was_written_and_which_names_hold_the_original(audited: dict[str, Any]) -> None:
