@@ -1,13 +1,22 @@
-"""Built-in plugin ``holders``: finds places that hold a replaced object and cannot be rebound."""
+"""Built-in plugin ``holders``: finds places that hold a replaced object and cannot be rebound.
+
+A patch of a validator or serializer of pydantic that has no effect for this reason gets a remark when it is applied.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from patchcore.hookspecs import hookimpl
 
-__all__ = ["find_holders"]
+if TYPE_CHECKING:
+    from patchcore.planning.conditions import Environment
+    from patchcore.planning.plan import PlannedPatch
+    from patchcore.report import Remark
+
+__all__ = ["find_holders", "remarks"]
 
 
 @hookimpl
@@ -15,3 +24,12 @@ def find_holders(originals: Iterable[Any], ours: Iterable[Any]) -> Sequence[tupl
     from patchcore.builtin.holders.search import find_unreachable  # walks over all objects several times
 
     return [(held, place.kind, place.where) for held, place in find_unreachable(originals, ours)]
+
+
+@hookimpl
+def remarks(entry: PlannedPatch, environment: Environment, thorough: bool) -> Sequence[Remark]:
+    if "pydantic" not in sys.modules:
+        return ()
+    from patchcore.builtin.holders.compiled import remarks_on
+
+    return list(remarks_on(entry))
