@@ -276,9 +276,9 @@ def _judged(change: Any, compared: Comparison, recorded: Recorded, patch: str, j
     ):
         kind = ""
         detail = f"{detail}; " * bool(detail) + "the replacement has no name that the change is about"
-    copied = judge.of_copy(change, compared.target, compared.library, patch, drifted=compared.drifted)
-    if copied is not None:
-        notes.append(copied)
+    copied = list(judge.of_copy(change, compared.target, compared.library, patch, drifted=compared.drifted))
+    if copied:
+        notes += copied
         kind = "" if kind == KINDS[-1] else kind
     notes += judge.of_names(change, compared.target)
     return compared._replace(kind=kind, detail=detail, notes=tuple(notes))

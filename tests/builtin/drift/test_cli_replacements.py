@@ -154,6 +154,23 @@ class TestCopies:
         site.cli("fingerprint", "shop")
         assert list(site.findings()) == ["copy"]
 
+    def test_each_method_of_a_class_is_a_copy_by_itself(self, site: Site) -> None:
+        """The class that replaces it has so much of its own that it is not like the original as a whole."""
+        sold = textwrap.indent(COPY.replace("price(item", "sold(self, item"), "    ")
+        library = LIBRARY + sold
+        own = "".join(
+            f"\n    def own{n}(self):\n        a = {n}\n        b = a + {n}\n        return a, b\n" for n in range(9)
+        )
+        site.install("1.0", library)
+        site.plugin(f"class Till:\n{sold.replace('fast_sum', 'my_sum')}{own}", 'pc.Replace("shop.prices:Till", Till)')
+        assert site.findings() == {}
+        site.install("1.1", library.replace("total = fast_sum(found)", "total = fast_sum(found)\n        total += 1"))
+        assert site.findings() == {
+            "copy": "shop.prices:Till: copy of Till.sold() of shop 1.0; shop 1.1 changed 1 line since, "
+            "your copy has 0 of them"
+        }
+        assert "\n  +      total += 1\n" in site.cli("check", "--diff")[1]
+
     def test_the_difference_of_three_is_shown_on_request(self, site: Site) -> None:
         site.plugin(COPY, self.OF_PRICE)
         site.install("1.1", self.NEXT)

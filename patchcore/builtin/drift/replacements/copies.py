@@ -22,6 +22,7 @@ __all__ = [
     "copy_of",
     "means_the_same",
     "members_in",
+    "methods_of",
     "only_members",
     "three_way",
 ]
@@ -120,6 +121,33 @@ def means_the_same(copy: Definition, original: Definition, sources: Sources) -> 
 def members_in(source: str) -> frozenset[str]:
     """Return the names of the methods and classes that a class defines, read from its normalised source."""
     return frozenset(node.name for node in _class_in(source).body if isinstance(node, _DEFINITIONS))
+
+
+def methods_of(
+    copy: str, releases: Sequence[tuple[str, str]], now: str
+) -> list[tuple[str, str, list[tuple[str, str]], str]]:
+    """Return the methods that a replacing class and its original have, as :func:`compare_copy` takes them.
+
+    Args:
+        copy: the normalised source of the replacing class.
+        releases: versions that are recorded, each with the normalised source of the original class.
+        now: of the original in the version that is installed.
+
+    Returns:
+        name, source of the copy, releases that have the method, and its source now; without those that never changed.
+    """
+    mine, new = _methods(copy), _methods(now)
+    old = [(version, _methods(text)) for version, text in releases]
+    found = []
+    for name, source in mine.items():
+        known = [(version, methods[name]) for version, methods in old if name in methods]
+        if name in new and any(text != new[name] for _, text in known):
+            found.append((f"{_class_in(now).name}.{name}()", source, known, new[name]))
+    return found
+
+
+def _methods(source: str) -> dict[str, str]:
+    return {node.name: ast.unparse(node) for node in _class_in(source).body if isinstance(node, _DEFINITIONS)}
 
 
 def only_members(source: str, names: frozenset[str]) -> str:

@@ -13,10 +13,12 @@ from patchcore.builtin.drift.recorded import ABSENT_SOURCE, DEFINED, Fingerprint
 from patchcore.builtin.drift.replacements.calls import Misfit, find_misfit
 from patchcore.builtin.drift.replacements.copies import (
     FEWEST_LINES,
+    Copy,
     compare_copy,
     copy_of,
     means_the_same,
     members_in,
+    methods_of,
     only_members,
     three_way,
 )
@@ -129,8 +131,10 @@ class Judge:
         except RecursionError:
             return True
 
-    def of_copy(self, change: Change, target: Target, library: Library, patch: str, *, drifted: bool) -> Optional[Note]:
-        """Return a note if a replacement is a copy of a recorded original and lacks what has changed since.
+    def of_copy(self, change: Change, target: Target, library: Library, patch: str, *, drifted: bool) -> Iterator[Note]:
+        """Yield notes on a replacement that is a copy of a recorded original and lacks what has changed since.
+
+        Of a class, each method is a copy by itself: a class that adds much to a copied method is not like the original.
 
         Args:
             change: of the patch.
@@ -149,36 +153,44 @@ class Judge:
             one = self._originals.fingerprint(change, target)
             now = self._originals.source(one.source)
         except (Unseen, TargetNotFound):
-            return None
+            return
         if not now or all(text == now for _, text in releases):  # nothing has changed that a copy could lack
-            return None
+            return
         copy = copy_of(change, self._originals.sources)
-        if one.members and copy:
+        if not copy:
+            return
+        name = f"{target.path[-1]}()" if target.path else str(target)
+        parts: list[tuple[str, str, list[tuple[str, str]], str]] = []
+        if one.members:
+            parts = methods_of(copy, releases, now)
             members = members_in(copy)
             now = only_members(now, members)
             releases = [(version, only_members(text, members)) for version, text in releases]
-        found = compare_copy(copy, releases, now) if copy else None
-        if found is None:
-            return None
-        name = f"{target.path[-1]}()" if target.path else str(target)
-        if found.is_equal:
+        found = compare_copy(copy, releases, now)
+        if found is not None and found.is_equal:
             mine = definition_of(change, self._originals.sources)
             theirs = self._originals.sources.locate(target)
-            if mine is None or not means_the_same(mine, theirs, self._originals.sources):
-                return None
-            text = f"{target}: the replacement is equal to {name} of {library} now"
-            return Note(_OUTDATED, text, f"Remove the change of {target}, the library has it", replaces_change=True)
-        what = f"copy of {name} of {library.name} {found.release}"
-        if not found.is_stale and drifted:
-            return Note("", f"{target}: {what}, has all lines that {library} changed", replaces_change=True)
-        if not found.is_stale or not (drifted or found.is_older or reviewed is not None):
-            return None
-        text = (
-            f"{target}: {what}; {library} changed {counted(found.changed, 'line')} since, "
-            f"your copy has {found.followed} of them"
-        )
+            if mine is not None and means_the_same(mine, theirs, self._originals.sources):
+                text = f"{target}: the replacement is equal to {name} of {library} now"
+                yield Note(_OUTDATED, text, f"Remove the change of {target}, the library has it", replaces_change=True)
+            return
         advice = f"Adapt the copy of {target}, or mark it as seen: patchcore fingerprint --reviewed {patch}"
-        return Note(_COPY, text, advice, three_way(found.base, now, copy), replaces_change=True)
+        counts = (reviewed is not None, drifted)
+        compared = [(part[0], part[1], part[3], compare_copy(*part[1:])) for part in parts]
+        stale = [each for each in compared if _is_behind(each[3], *counts)]
+        if not stale and _is_behind(found, *counts):
+            stale = [(name, copy, now, found)]
+        for title, mine_now, theirs_now, each in stale:
+            assert each is not None  # it is behind
+            text = (
+                f"{target}: copy of {title} of {library.name} {each.release}; {library} changed "
+                f"{counted(each.changed, 'line')} since, your copy has {each.followed} of them"
+            )
+            yield Note(_COPY, text, advice, three_way(each.base, theirs_now, mine_now), replaces_change=True)
+        whole = found or next((each for *_, each in compared if each is not None), None)
+        if not stale and drifted and whole is not None and not whole.is_stale:
+            what = f"copy of {name} of {library.name} {whole.release}, has all lines that {library} changed"
+            yield Note("", f"{target}: {what}", replaces_change=True)
 
     def of_names(self, change: Change, target: Target) -> Iterator[Note]:
         """Yield notes on names that the replacement reads and that have vanished, or have another signature."""
@@ -250,6 +262,11 @@ class Judge:
         if key not in self._misfits:
             self._misfits[key] = find_misfit(change, target, self._originals.sources)
         return self._misfits[key]
+
+
+def _is_behind(found: Optional[Copy], is_reviewed: bool, drifted: bool) -> bool:
+    """True if a replacement is a copy that lacks a change, of an older release or since the target was recorded."""
+    return found is not None and found.is_stale and (drifted or found.is_older or is_reviewed)
 
 
 _ADAPT = "Adapt the replacement to the names that the library has now"
