@@ -129,6 +129,7 @@ MPICH = REQUIREMENTS / "clusters-mpich.txt"
 TORCH_NPU_TESTS = REQUIREMENTS / "torch-npu-tests.txt"
 # By session: the two lines of transformers that the plugin is for.
 TRANSFORMERS = {name: REQUIREMENTS / f"{name}.txt" for name in ("transformers", "transformers-4")}
+TRANSFORMERS_NODEPS = REQUIREMENTS / "transformers-nodeps.txt"
 # Of tests/with_transformers, what runs with the suite; the architectures and the programs take minutes each.
 TRANSFORMERS_IN_PART = ("test_doors_attention.py", "test_doors_experts.py")
 
@@ -896,6 +897,9 @@ def run_transformers(session: nox.Session) -> None:
     # Where torch_npu is installed already, what imports torch to install something has no CANN.
     session.env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     install_requirements(session, TORCH, BUILD, TEST, TEST_TORCH, CANN, TRANSFORMERS[session.name.partition("-3.")[0]])
+    stamp = Stamp(session.virtualenv.location, "nodeps", [TRANSFORMERS_NODEPS])
+    if not stamp.matches() and pip_install(session, "--no-deps", f"--requirement={TRANSFORMERS_NODEPS}"):
+        stamp.write()
     install_distributions(session, ROOT, *plugins())
     del session.env["TORCH_DEVICE_BACKEND_AUTOLOAD"]
     run = ("python", "-m", "fake_cann", "run", "-m", "pytest", "-q", "--numprocesses=auto")

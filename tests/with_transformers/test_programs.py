@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -155,3 +156,31 @@ def test_a_loop_of_generating_scoring_and_training(tmp_path: Path) -> None:
     assert npu["rewards"] == cpu["rewards"]
     calls, replaced = counted["transformers.attention"]
     assert calls == replaced == 4 * 2 * (6 + 2)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("trl") is None, reason="TRL is in the session with transformers 5")
+def test_the_sft_trainer_of_trl(tmp_path: Path) -> None:
+    files = [tmp_path / "cpu.json", tmp_path / "npu.json"]
+    program = str(PROGRAMS / "sft.py")
+    on_cpu(tmp_path, program, str(files[0]), str(tmp_path / "out"))
+    counted = on_npu(tmp_path, program, str(files[1]), str(tmp_path / "out"))
+    cpu, npu = (losses_of(file) for file in files)
+    assert (cpu["device"], npu["device"]) == ("cpu", "npu:0")
+    assert len(cpu["losses"]) == 4
+    assert_losses(cpu, npu)
+    calls, replaced = counted["transformers.attention"]
+    assert calls == replaced >= 8
+    assert counted["transformers.rms_norm"][1] >= 4 * 5
+
+
+@pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="needs timm")
+@pytest.mark.parametrize("model", ["vit_tiny_patch16_224", "resnet18"])
+def test_models_of_timm(tmp_path: Path, model: str) -> None:
+    files = [tmp_path / "cpu.json", tmp_path / "npu.json"]
+    program = (str(PROGRAMS / "without_torchvision.py"), str(PROGRAMS / "train_timm.py"), model)
+    on_cpu(tmp_path, *program, str(files[0]))
+    on_npu(tmp_path, *program, str(files[1]))
+    cpu, npu = (losses_of(file) for file in files)
+    assert (cpu["device"], npu["device"]) == ("cpu", "npu:0")
+    assert cpu["losses"][0] > cpu["losses"][-1]
+    assert_losses(cpu, npu)
