@@ -20,6 +20,16 @@ const at::Scalar& Call::scalar(int place) const {
   return static_cast<const ScalarValue*>(arguments[size_t(place)].object)->scalar;
 }
 
+size_t Call::count(int place) const { return static_cast<const Tensors*>(arguments[size_t(place)].object)->items.size(); }
+
+const at::Tensor& Call::item(int place, size_t index) const {
+  return static_cast<const Tensors*>(arguments[size_t(place)].object)->items.at(index)->tensor;
+}
+
+const at::Scalar& Call::scalar_item(int place, size_t index) const {
+  return static_cast<const Scalars*>(arguments[size_t(place)].object)->items.at(index)->scalar;
+}
+
 const std::vector<int64_t>& Call::ints(int place) const {
   static const std::vector<int64_t> none;
   auto* list = static_cast<const Ints*>(arguments[size_t(place)].object);

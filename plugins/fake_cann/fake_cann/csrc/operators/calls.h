@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
+#include <c10/util/SmallVector.h>
 
 #include <string>
 #include <vector>
@@ -27,7 +28,7 @@ class Call {
  public:
   int index = 0;
   const Recipe* recipe = nullptr;
-  std::vector<Argument> arguments;
+  c10::SmallVector<Argument, 16> arguments;
   std::vector<std::string> texts;  // those of the caller are gone when the call is executed
 
   // The arguments by their place.
@@ -35,6 +36,10 @@ class Call {
   at::Tensor tensor(int place) const;  // undefined where none was given
   std::vector<at::Tensor> tensors(int place) const;
   const at::Scalar& scalar(int place) const;
+  // Of a list: how many tensors it has, one of them, and one number of a list of numbers.
+  size_t count(int place) const;
+  const at::Tensor& item(int place, size_t index) const;
+  const at::Scalar& scalar_item(int place, size_t index) const;
   const std::vector<int64_t>& ints(int place) const;
   std::vector<bool> bools(int place) const;
   int64_t integer(int place) const { return arguments[size_t(place)].integer; }

@@ -4,6 +4,8 @@
 // hold arguments. The letters of the operator say how to read them, so no operator needs an entry of its own.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/ScalarOps.h>
 
 #include <algorithm>
 #include <atomic>
@@ -158,6 +160,8 @@ void check(int index, const std::string& forms, const Reader& reader) {
   throw std::invalid_argument("FAKE_CANN_CHECK: " + fault);
 }
 
+std::atomic<bool> computes{true};
+
 int fail(int index, const std::exception& error) {
   constexpr size_t kMost = 800;
   auto* of_torch = dynamic_cast<const c10::Error*>(&error);  // its what() has the stack
@@ -169,6 +173,26 @@ int fail(int index, const std::exception& error) {
   return kOperatorFailed;
 }
 
+// Returns a number as the tensor that ATen makes of one. Beside float32 it is float32 at once, as ATen would convert it; for
+// smaller types the kernels of ATen read the number in more digits than the type has, so it stays a double.
+at::Tensor tensor_of_number(const at::Scalar& number, at::ScalarType beside) {
+  if (beside != at::kFloat || number.isComplex() || number.isBoolean()) return at::native::wrapped_scalar_tensor(number);
+  // Nobody keeps a number, so a thread needs one. It is not destroyed: threads of torch_npu call until the process ends.
+  thread_local at::Tensor* last = nullptr;
+  const bool is_free = last && last->use_count() == 1 && last->storage().use_count() == 1;
+  at::Tensor made = is_free ? *last : at::detail::empty_cpu({}, at::kFloat);
+  if (!last) last = new at::Tensor(made);
+  *static_cast<float*>(made.mutable_data_ptr()) =
+      number.isIntegral(false) ? float(number.toLong()) : float(number.toDouble());
+  made.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return made;
+}
+
+at::ScalarType type_beside(const Source& source, const Call& call, size_t item) {
+  const auto& argument = call.arguments[size_t(source.beside)];
+  return (argument.letter == 'L' ? call.item(source.beside, item) : call.tensor(source.beside)).scalar_type();
+}
+
 c10::IValue source_value(const Source& source, const Call& call) {
   switch (source.kind) {
     case Source::Place: return call.value(source.place, source.wanted);
@@ -178,8 +202,20 @@ c10::IValue source_value(const Source& source, const Call& call) {
       return none ? c10::IValue() : call.value(source.place, source.wanted);
     }
     case Source::TypeOf: return int64_t(call.tensor(source.place).scalar_type());
+    case Source::Number: return tensor_of_number(call.scalar(source.place), type_beside(source, call, 0));
     default: return source.constant;
   }
+}
+
+// The same for one tensor of the lists: a list is its tensor, a list of numbers its number.
+c10::IValue source_value_of_item(const Source& source, const Call& call, size_t item) {
+  if (source.kind != Source::Place && source.kind != Source::Number) return source_value(source, call);
+  const char letter = call.arguments[size_t(source.place)].letter;
+  if (letter == 'L') return call.item(source.place, item);
+  if (letter != 'S' && letter != 'Z') return source_value(source, call);
+  const auto& number = letter == 'Z' ? call.scalar_item(source.place, item) : call.scalar(source.place);
+  if (source.kind == Source::Number) return tensor_of_number(number, type_beside(source, call, item));
+  return number;
 }
 
 void put_results(const Call& call, const torch::jit::Stack& stack) {
@@ -205,6 +241,14 @@ void compute(const Call& call) {
   if (recipe.function) return recipe.function(call);
   torch::jit::Stack stack;
   stack.reserve(recipe.sources.size());
+  if (recipe.list >= 0) {
+    for (size_t item = 0; item < call.count(recipe.list); ++item) {
+      stack.clear();  // also frees the number of the tensor before
+      for (const auto& source : recipe.sources) stack.push_back(source_value_of_item(source, call, item));
+      recipe.aten->redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
+    }
+    return;
+  }
   for (const auto& source : recipe.sources) stack.push_back(source_value(source, call));
   recipe.aten->redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
   put_results(call, stack);
@@ -239,6 +283,7 @@ extern "C" __attribute__((visibility("hidden"))) int fake_cann_prepare(int index
 extern "C" __attribute__((visibility("hidden"))) int fake_cann_execute(void*, uint64_t, Call* call, void*) {
   std::unique_ptr<Call> owned(call);
   call_counts()[size_t(call->index)]++;
+  if (!computes.load(std::memory_order_relaxed)) return kOk;
   try {
     compute(*call);
     return kOk;
@@ -251,6 +296,9 @@ extern "C" __attribute__((visibility("hidden"))) int fake_cann_execute(void*, ui
 EXPORTED void fake_cann_calls(long* counts, int room) {
   for (int i = 0; i < std::min(room, operator_count()); ++i) counts[i] = call_counts()[size_t(i)];
 }
+
+// For benchmarks: with 0, operators return at once and leave their results as they are. The time that is left is torch_npu's.
+EXPORTED void fake_cann_compute(int on) { computes = on != 0; }
 
 EXPORTED int aclDestroyAclOpExecutor(void*) { return kOk; }
 EXPORTED int aclSetAclOpExecutorRepeatable(void*) {

@@ -16,7 +16,13 @@ namespace {
 
 bool is_number(const std::string& word) { return !word.empty() && word.find_first_not_of("0123456789") == std::string::npos; }
 
-Source read_source(const std::string& word, const c10::Argument& argument) {
+// Returns the first place with one of some letters, -1 if there is none.
+int first_of(const std::string& letters, const char* wanted) {
+  const auto found = letters.find_first_of(wanted);
+  return found == std::string::npos ? -1 : int(found);
+}
+
+Source read_source(const std::string& word, const c10::Argument& argument, const std::string& letters) {
   Source source;
   auto type = argument.type();
   if (type->kind() == c10::TypeKind::OptionalType) type = type->expectRef<c10::OptionalType>().getElementType();
@@ -26,6 +32,11 @@ Source read_source(const std::string& word, const c10::Argument& argument) {
   if (is_number(word)) {
     source.kind = Source::Place;
     source.place = std::stoi(word);
+    const char letter = letters.at(size_t(source.place));
+    if (source.wanted == c10::TypeKind::TensorType && (letter == 'S' || letter == 'Z')) {
+      source.kind = Source::Number;
+      source.beside = first_of(letters, "TL");
+    }
   } else if (word.back() == '?') {
     source.kind = Source::PlaceOrNone;
     source.place = std::stoi(word);
@@ -47,7 +58,7 @@ Source read_source(const std::string& word, const c10::Argument& argument) {
   return source;
 }
 
-// letters operator sources... [-> places...]
+// letters [each] operator sources... [-> places...]
 std::unique_ptr<Recipe> read(const std::string& name, const char* text) {
   auto recipe = std::make_unique<Recipe>();
   std::istringstream words(text);
@@ -59,6 +70,11 @@ std::unique_ptr<Recipe> read(const std::string& name, const char* text) {
     return recipe;
   }
   if (computed_by == "refused") return recipe;
+  if (computed_by == "each") {
+    recipe->list = first_of(recipe->letters, "L");
+    TORCH_CHECK(recipe->list >= 0, "there is no list of tensors");
+    words >> computed_by;
+  }
   auto dot = computed_by.find('.');
   auto overload = dot == std::string::npos ? std::string() : computed_by.substr(dot + 1);
   recipe->aten = c10::Dispatcher::singleton().findSchema({"aten::" + computed_by.substr(0, dot), overload});
@@ -67,7 +83,7 @@ std::unique_ptr<Recipe> read(const std::string& name, const char* text) {
   std::string word;
   while (words >> word && word != "->") {
     TORCH_CHECK(recipe->sources.size() < wanted.size(), "more arguments than ", computed_by, " has");
-    recipe->sources.push_back(read_source(word, wanted[recipe->sources.size()]));
+    recipe->sources.push_back(read_source(word, wanted[recipe->sources.size()], recipe->letters));
   }
   TORCH_CHECK(recipe->sources.size() == wanted.size(), "fewer arguments than ", computed_by, " has");
   while (words >> word) recipe->results.push_back(std::stoi(word));

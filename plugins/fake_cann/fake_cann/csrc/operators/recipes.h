@@ -12,8 +12,9 @@ namespace fake_cann {
 
 // Where an argument of ATen comes from.
 struct Source {
-  enum Kind { Place, PlaceOrNone, Constant, TypeOf } kind = Constant;
+  enum Kind { Place, PlaceOrNone, Constant, TypeOf, Number } kind = Constant;
   int place = 0;
+  int beside = 0;  // of a number that ATen takes as a tensor: the place of the tensor that it is combined with
   c10::IValue constant;
   c10::TypeKind wanted = c10::TypeKind::AnyType;
 };
@@ -28,6 +29,8 @@ struct Recipe {
   std::optional<c10::OperatorHandle> aten;
   std::vector<Source> sources;
   std::vector<int> results;
+  // Where the operator of ATen is called once for each tensor of the lists: the place of the first list, else -1.
+  int list = -1;
 
   // False where the library only checks calls.
   bool is_computed() const { return function || aten; }
