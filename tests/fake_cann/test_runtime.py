@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 from typing import Any
 
 
@@ -51,16 +57,18 @@ def test_streams_and_events(on_cann: Any) -> None:
 def test_a_missing_operator_is_named_and_computes_nothing(on_cann: Any) -> None:
     program = """
         import torch
-        for work in (lambda x: torch.linalg.svd(x), lambda x: torch.ops.npu.npu_alloc_float_status(x)):
+        for work in (lambda x: torch.ops.npu.npu_alloc_float_status(x), lambda x: torch._foreach_round([x])):
             try:
                 work(torch.ones(3, 3).npu())
             except RuntimeError as error:
                 print([line for line in str(error).splitlines() if "NotEmulated" in line or "aclnn" in line][-1])
         """
     lines = on_cann(program).stdout.splitlines()
-    assert lines[0].startswith("NotEmulated: the fake CANN has no operator Svd (aclop), which is called at ")
+    assert lines[0].startswith(
+        "NotEmulated: the fake CANN has no operator NPUAllocFloatStatus (aclop), which is called at "
+    )
     assert re.search(r"program\d+\.py:3\. Compute this part on the CPU", lines[0])
-    assert len(lines) == 2
+    assert "aclnnForeachRoundOffNumber" in lines[1]
 
 
 def test_children_find_the_libraries(on_cann: Any) -> None:
@@ -165,3 +173,66 @@ def test_expandable_segments(on_cann: Any) -> None:
     options = ("--memory-mib", "1024")
     done = on_cann(program, options=options, PYTORCH_NPU_ALLOC_CONF="expandable_segments:True")
     assert done.stdout == "5.0\n"
+
+
+class TestTheDefaultBackendOfCompile:
+    PROGRAM = """
+        import sys
+        if "install" in sys.argv:
+            import fake_cann
+            fake_cann.install()
+        import torch
+        linear = torch.nn.Linear(4, 4).npu()
+        x = torch.ones(4, device="npu")
+        for function in (linear, torch.sin, lambda x: x.relu().sum()):
+            try:
+                torch.compile(function)(x)
+            except Exception as error:
+                print(str(error).partition("NotEmulated: ")[2][:39])
+            torch._dynamo.reset()
+        print(torch.equal(torch.compile(linear, backend="aot_eager")(x), linear(x)))
+        print(torch.compile(lambda x: x * 2)(torch.ones(1)).item())
+        """
+    REFUSED = "the default backend of torch.compile (i"
+
+    def test_is_refused_by_name_and_serves_the_cpu(self, on_cann: Any) -> None:
+        assert on_cann(self.PROGRAM).stdout.splitlines() == [*[self.REFUSED] * 3, "True", "2.0"]
+
+    def test_is_refused_in_a_process_that_was_not_prepared(self, tmp_path: Path) -> None:
+        file = tmp_path / "program.py"
+        file.write_text(textwrap.dedent(self.PROGRAM), encoding="utf-8")
+        environ = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+        done = subprocess.run(
+            [sys.executable, file, "install"], capture_output=True, text=True, env=environ, check=True
+        )
+        assert done.stdout.splitlines()[-5:] == [*[self.REFUSED] * 3, "True", "2.0"]
+
+
+def test_the_end_of_the_process_over_an_idle_device_is_explained(on_cann: Any) -> None:
+    program = """
+        import sys, torch
+        with torch.npu.device(3):
+            getattr(torch.npu, sys.argv[1])()
+        torch.nn.Linear(2, 2).npu()(torch.ones(2, device="npu")).sum().backward()
+        print("trained")
+        """
+    ended = on_cann(program, "synchronize", code=-signal.SIGABRT)
+    assert "fake CANN: npu:3 was made current, but nothing has run on it." in ended.stderr
+    assert on_cann(program, "current_stream").stdout == "trained\n"
+
+
+def test_sparse_tensors_are_computed_or_refused_by_name(on_cann: Any) -> None:
+    program = """
+        import torch
+        places, values = torch.tensor([[0, 1, 1], [2, 0, 0]]), torch.tensor([3.0, 4.0, 5.0])
+        made = torch.sparse_coo_tensor(places, values, (2, 3), device="npu")
+        print(made.coalesce().values().tolist(), made.to_dense().tolist(), torch.eye(2).npu().to_sparse()._nnz())
+        try:
+            torch.sparse.mm(made, torch.ones(3, 2, device="npu"))
+        except RuntimeError as error:
+            print(str(error).splitlines()[0])
+        """
+    assert on_cann(program).stdout.splitlines() == [
+        "[3.0, 9.0] [[0.0, 0.0, 3.0], [9.0, 0.0, 0.0]] 2",
+        "CAUTION: The operator 'aten::addmm' is not currently supported on the NPU backend.",
+    ]

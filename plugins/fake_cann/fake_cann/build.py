@@ -23,6 +23,7 @@ from typing import Callable
 from fake_cann.errors import FakeCannError
 from fake_cann.table import REFUSED, SIGNATURES, TABLE, Operator, computed, refused, signatures
 from fake_cann.wheel import package_of
+from fake_cann_startup import MADE_FROM
 from patchcore.plugin import (
     CompilerError,
     UntrustedPath,
@@ -51,8 +52,6 @@ TRIED = ("2.13.0", "2.14.0")
 _SOURCES = Path(__file__).resolve().parent / "csrc"
 #: What a wheel brings: a folder of libraries for each release of torch.
 _PREBUILT = _SOURCES.with_name("prebuilt")
-#: File in a folder of libraries with the key that they were made from. It also tells them from a real CANN.
-_MADE_FROM = "fake-cann.txt"
 _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall")
 #: Each library of CANN that has functions of its own, and the folder of its sources.
 _WITH_SOURCES = {"libascendcl": "runtime", "libhccl": "collectives", "libopapi": "operators"}
@@ -113,7 +112,7 @@ def is_fake(folder: Path) -> bool:
     Args:
         folder: to look at.
     """
-    return (folder / _MADE_FROM).is_file()
+    return (folder / MADE_FROM).is_file()
 
 
 def release_of_torch() -> str:
@@ -194,7 +193,7 @@ def _build(folder: Path, force: bool, report: Callable[[str], None], environ: Ma
         ) from error
     try:
         _compile(new, report, environ)
-        write_whole(new / _MADE_FROM, f"{_key()}\n")
+        write_whole(new / MADE_FROM, f"{_key()}\n")
         if force:
             shutil.rmtree(folder, ignore_errors=True)
         try:
@@ -216,7 +215,7 @@ def _cache(environ: Mapping[str, str]) -> Path:
 def _key_of(folder: Path) -> str:
     """Return the key of the libraries in a folder, empty if it has none."""
     try:
-        return (folder / _MADE_FROM).read_text(encoding="utf-8").strip()
+        return (folder / MADE_FROM).read_text(encoding="utf-8").strip()
     except OSError:
         return ""
 

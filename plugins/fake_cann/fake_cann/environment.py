@@ -15,6 +15,7 @@ from fake_cann.build import EMPTY, build, is_built, is_fake, libraries, release_
 from fake_cann.errors import FakeCannError, RealCannError
 from fake_cann.wheel import library, package_of, torch_npu_version
 from fake_cann_startup import AUTOLOAD, HOMES, NO_CANN
+from fake_cann_startup.inductor import AfterInductor
 from patchcore import install_command
 
 __all__ = ["finds_libraries", "install", "is_installed", "prepare", "refuse_missing", "refuse_real_cann"]
@@ -136,7 +137,7 @@ def install() -> None:
     # The libraries name those of torch, which need not be loaded yet, without their folder.
     ctypes.CDLL(str(package_of("torch") / "lib" / "libtorch_cpu.so"), ctypes.RTLD_GLOBAL)
     loaded = [ctypes.CDLL(str(folder / f"{name}.so"), ctypes.RTLD_GLOBAL) for name in _IN_ORDER]
-    sys.meta_path.insert(0, _BeforeTorchNpu(loaded[0]))
+    sys.meta_path[:0] = [_BeforeTorchNpu(loaded[0]), AfterInductor()]
 
 
 class _BeforeTorchNpu(importlib.abc.MetaPathFinder):

@@ -11,6 +11,7 @@ from patchcore.plugin import private_name_getter
 #: Where each name is, by the name that this module has for it.
 NAMES = {
     "all_schemas": "torch:_C._jit_get_all_schemas",
+    "register_backend_for_device": "torch._inductor.codegen.common:register_backend_for_device",
     "op_db": "torch.testing._internal.common_methods_invocations:op_db",
 }
 

@@ -11,7 +11,10 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["AUTOLOAD", "HOMES", "NO_CANN", "start"]
+__all__ = ["AUTOLOAD", "HOMES", "MADE_FROM", "NO_CANN", "start"]
+
+#: File in a folder of libraries that tells them from a real CANN.
+MADE_FROM = "fake-cann.txt"
 
 #: torch's variable: it loads torch_npu where the variable is 1 or not set.
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
@@ -24,7 +27,12 @@ _DRIVERS = ("/usr/local/Ascend", "/dev/davinci_manager")
 
 
 def start() -> None:
-    """Switch torch's import of torch_npu off, if torch_npu is installed and has no CANN. Children inherit that."""
+    """Switch torch's import of torch_npu off, if torch_npu is installed and has no CANN. Children inherit that.
+
+    On a fake CANN, watch for inductor instead: see :mod:`fake_cann_startup.inductor`.
+    """
+    if any(map(_is_fake, _searched())) and not any(isinstance(finder, _BeforeInductor) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _BeforeInductor())  # type: ignore[arg-type]
     if os.environ.get(AUTOLOAD, NO_CANN) != NO_CANN or _has_cann() or not _has_torch_npu():
         return
     if any(isinstance(finder, _Explaining) for finder in sys.meta_path):
@@ -34,12 +42,19 @@ def start() -> None:
 
 
 def _has_cann() -> bool:
-    folders = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
     return (
         any(os.environ.get(name) for name in HOMES)
         or any(map(os.path.exists, _DRIVERS))
-        or any(folder and os.path.exists(os.path.join(folder, "libascendcl.so")) for folder in folders)
+        or any(os.path.exists(os.path.join(folder, "libascendcl.so")) for folder in _searched())
     )
+
+
+def _searched() -> list[str]:
+    return list(filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)))
+
+
+def _is_fake(folder: str) -> bool:
+    return os.path.exists(os.path.join(folder, MADE_FROM))
 
 
 def _has_torch_npu() -> bool:
@@ -61,3 +76,18 @@ class _Explaining:
                 f"{sys.executable} -m fake_cann run PROGRAM, or patchcore run --emulate-npu PROGRAM",
                 name=fullname,
             )
+
+
+class _BeforeInductor:
+    """Brings :class:`fake_cann_startup.inductor.AfterInductor` when torch_npu adds itself to inductor."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> object:
+        """Return what that finder returns; nothing for other modules."""
+        if fullname != "torch_npu._inductor":
+            return None
+        from fake_cann_startup.inductor import AfterInductor
+
+        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        after = AfterInductor()
+        sys.meta_path.insert(0, after)
+        return after.find_spec(fullname)

@@ -75,6 +75,40 @@ def of_sequences(mode: int, version: str = "") -> Callable[[list[torch.Tensor]],
     return either
 
 
+def with_sink(layout: str, hidden: Optional[torch.Tensor] = None, version: str = "") -> Callable[..., torch.Tensor]:
+    """Return fused attention with a sink for each head: a logit that takes part in the softmax and has no value.
+
+    In the layout TND there are two sequences, of 3 and 2 queries, 4 and 3 keys.
+    """
+
+    def definition(qkv: Sequence[torch.Tensor], sink: torch.Tensor) -> torch.Tensor:
+        q, k, v = qkv
+        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1).float() for x in (k, v))
+        scores = q.float() @ k.transpose(-2, -1) * 0.5
+        if hidden is not None:
+            scores = scores.masked_fill(hidden, -math.inf)
+        sinks = sink.float().view(-1, 1, 1).expand(*scores.shape[:3], 1)
+        return (torch.cat([scores, sinks], -1).softmax(-1)[..., :-1] @ v).to(q.dtype)
+
+    def either(qkv: list[torch.Tensor], sink: torch.Tensor) -> torch.Tensor:
+        heads = qkv[0].shape[1]
+        if qkv[0].device.type == "cpu":
+            if layout != "TND":
+                return laid_out(definition(qkv, sink), layout)
+            of_each = zip(*(x.split(part) for x, part in zip(qkv, ([3, 2], [4, 3], [4, 3]))))
+            parts = ([x.transpose(0, 1)[None] for x in one] for one in of_each)
+            return torch.cat([definition(one, sink)[0].transpose(0, 1) for one in parts])
+        options: dict[str, Any] = {"scale": 0.5, "sink": sink.float()}
+        if hidden is not None:
+            options["atten_mask"] = hidden.npu()
+        call = getattr(torch.ops.npu, f"npu_fusion_attention{version}")
+        if layout == "TND":
+            return call(*qkv, heads, layout, actual_seq_qlen=[3, 5], actual_seq_kvlen=[4, 7], **options)[0]
+        return call(*(laid_out(x, layout) for x in qkv), heads, layout, **options)[0]
+
+    return either
+
+
 def inferred(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -211,6 +245,15 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     *(
         (f"attention of sequences, mode {mode}{version}", of_sequences(mode, version), TOKENS)
         for mode in (6, 7, 8)
+        for version in ("", "_v2")
+    ),
+    *(
+        (f"attention with a sink, {layout}{version}", with_sink(layout, version=version), [*QKV, normal(4)])
+        for layout, version in (("BNSD", ""), ("SBH", ""), ("BSND", "_v2"))
+    ),
+    ("attention with a sink and a mask", with_sink("BSH", torch.ones(5, 7).triu(2).bool()), [*QKV, normal(4)]),
+    *(
+        (f"attention of sequences with a sink{version}", with_sink("TND", version=version), [*TOKENS, normal(4)])
         for version in ("", "_v2")
     ),
     *(

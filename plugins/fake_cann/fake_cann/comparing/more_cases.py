@@ -48,6 +48,20 @@ def inplace(change: Callable[..., Any]) -> Callable[..., Any]:
     return changed
 
 
+def coalesced(indices: torch.Tensor, values: torch.Tensor) -> list[torch.Tensor]:
+    """Return the indices and values of a sparse tensor whose entries of the same place were added."""
+    made = torch.sparse_coo_tensor(indices, values, (3, 3, *values.shape[1:])).coalesce()
+    return [made.indices(), made.values()]
+
+
+def of_sparse_embedding(weight: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """Return the weight of an embedding after a step of SGD with a sparse gradient."""
+    parameter = torch.nn.Parameter(weight.detach().clone())
+    F.embedding(indices, parameter, sparse=True).square().sum().backward()
+    torch.optim.SGD([parameter], 0.1).step()
+    return parameter.detach()
+
+
 def unscaled(first: torch.Tensor, second: torch.Tensor) -> list[torch.Tensor]:
     """Return the gradients after the check of a gradient scaler, and its finding."""
     found = torch.zeros(1, device=first.device)
@@ -432,6 +446,9 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("cross entropy", F.cross_entropy, [normal(6, 9), numbers(9, 6)]),
     ("cross entropy 2d", F.cross_entropy, [normal(2, 9, 4, 4), numbers(9, 2, 4, 4)]),
     ("masked index", lambda x: x[x > 0], [normal(4, 5)]),
+    ("coalesced sparse tensor", coalesced, [numbers(3, 2, 9), normal(9)]),
+    ("coalesced sparse tensor of rows", coalesced, [numbers(3, 2, 9), normal(9, 4)]),
+    ("gradient of a sparse embedding", of_sparse_embedding, [normal(11, 4), numbers(11, 3, 5)]),
     (
         "index put",
         lambda x, i, v: x.clone().index_put((i,), v, accumulate=True),

@@ -12,7 +12,7 @@ namespace {
 
 // Inputs and attributes of one call. Which numbers are there depends on the variant of the operator.
 struct Attention {
-  at::Tensor query, key, value, position, keep_mask, mask;
+  at::Tensor query, key, value, position, keep_mask, mask, sink;
   std::vector<int64_t> query_ends, key_ends;  // sums of the lengths of sequences, for the layout TND
   std::vector<int64_t> prefix;                // how many keys every query of a sequence sees, for sparse modes 5 and 6
   double scale, keep;
@@ -20,9 +20,12 @@ struct Attention {
   std::string layout;
 };
 
-// The variants: several sequences one after the other, and a choice of how positions are added.
+// The variants: several sequences one after the other, a choice of how positions are added, and a sink: for each head a
+// logit that takes part in the softmax and has no value.
 struct Variant {
-  bool sequences, typed;
+  bool sequences, typed, sink;
+  // Rotary parts of the query and of the key, each behind its tensor.
+  constexpr bool rotary() const { return sequences && sink; }
 };
 
 // Which sequences of a call are computed together: `count` from `first` on.
@@ -55,6 +58,7 @@ void read_numbers(const Call& c, Attention& a, int place, Variant variant) {
   place += 1;
   a.sparse = c.integer(place++);
   a.position_type = variant.typed ? c.integer(place) : 1;
+  if (variant.rotary()) TORCH_CHECK(c.text(place + 1).empty(), "NotEmulated: softmax_layout ", c.text(place + 1));
   TORCH_CHECK(a.sparse >= 0 && a.sparse <= 8, "NotEmulated: sparse_mode ", a.sparse);
   TORCH_CHECK(a.sparse != 5 || !variant.sequences, "sparse_mode 5 is not for the layout TND");
   TORCH_CHECK(a.sparse < 7 || variant.sequences, "sparse_mode ", a.sparse, " is for the layout TND only");
@@ -62,8 +66,10 @@ void read_numbers(const Call& c, Attention& a, int place, Variant variant) {
   TORCH_CHECK(!there(a.position) || !variant.sequences, "NotEmulated: pse with layout TND");
 }
 
-void read_tensors(const Call& c, Attention& a, int position) {
-  a.query = c.tensor(0), a.key = c.tensor(1), a.value = c.tensor(2);
+void read_tensors(const Call& c, Attention& a, int position, Variant variant) {
+  const int apart = variant.rotary() ? 2 : 1;
+  a.query = c.tensor(0), a.key = c.tensor(apart), a.value = c.tensor(2 * apart);
+  TORCH_CHECK(!variant.rotary() || !(there(c.tensor(1)) || there(c.tensor(3))), "NotEmulated: query_rope, key_rope");
   a.position = c.tensor(position), a.keep_mask = c.tensor(position + 1), a.mask = c.tensor(position + 3);
   TORCH_CHECK(!there(c.tensor(position + 2)), "NotEmulated: padding_mask");
 }
@@ -116,14 +122,14 @@ at::Tensor masked_pairs(const Attention& a, int64_t queries, int64_t keys, const
 
 // One batch, with heads first and as many heads of keys as of queries.
 struct Batch {
-  at::Tensor query, key, value, position, keep, masked;
+  at::Tensor query, key, value, position, keep, masked, sink;
 };
 
 Batch batch_of(const Attention& a, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Part& part,
                int64_t first_bit = 0) {
   int64_t heads = q.size(1), groups = heads / k.size(1);
   TORCH_CHECK(groups * k.size(1) == heads, "the heads of the key do not divide those of the query");
-  Batch b{wide(q), wide(k).repeat_interleave(groups, 1), wide(v).repeat_interleave(groups, 1), {}, {}, {}};
+  Batch b{wide(q), wide(k).repeat_interleave(groups, 1), wide(v).repeat_interleave(groups, 1), {}, {}, {}, {}};
   if (there(a.position)) {
     TORCH_CHECK(a.position.size(-2) == 1 || a.position.size(-2) == q.size(2), "NotEmulated: pse of some rows only");
     b.position = wide(a.position);
@@ -131,6 +137,10 @@ Batch batch_of(const Attention& a, const at::Tensor& q, const at::Tensor& k, con
   if (there(a.keep_mask) && a.keep < 1)
     b.keep = unpacked(a.keep_mask, {q.size(0), heads, q.size(2), k.size(2)}, first_bit).to(b.query.scalar_type()) / a.keep;
   b.masked = masked_pairs(a, q.size(2), k.size(2), part);
+  if (there(a.sink)) {
+    TORCH_CHECK(a.sink.numel() == heads, "expected a sink for each of ", heads, " heads, found ", a.sink.numel());
+    b.sink = a.sink.to(b.query.scalar_type()).view({1, heads, 1, 1});
+  }
   return b;
 }
 
@@ -155,16 +165,18 @@ struct Attended {
 Attended attend(const Attention& a, const Batch& b) {
   auto logits = logits_of(a, b);
   auto top = logits.amax(-1, true);
+  if (b.sink.defined()) top = at::maximum(top, b.sink);
   auto weights = at::exp(logits - top);
   if (b.masked.defined()) weights = weights.masked_fill(b.masked, 0);
   auto total = weights.sum(-1, true);
+  if (b.sink.defined()) total = total + at::exp(b.sink - top);
   auto kept = probabilities(b, logits, top, total);
   if (b.keep.defined()) kept = kept * b.keep;
   return {at::matmul(kept, b.value), top, total};
 }
 
 struct Gradients {
-  at::Tensor query, key, value, position;
+  at::Tensor query, key, value, position, sink;
 };
 
 at::Tensor of_groups(const at::Tensor& gradient, int64_t heads) {
@@ -178,11 +190,13 @@ Gradients attend_backward(const Attention& a, const Batch& b, const at::Tensor& 
   auto kept = b.keep.defined() ? weights * b.keep : weights;
   auto of_weights = at::matmul(gradient, b.value.transpose(-2, -1));
   if (b.keep.defined()) of_weights = of_weights * b.keep;
-  auto of_logits = weights * (of_weights - (gradient * given.out).sum(-1, true));
+  auto common = (gradient * given.out).sum(-1, true);
+  auto of_logits = weights * (of_weights - common);
   auto scaled = of_logits * a.scale;
   Gradients g{at::matmul(scaled, b.key), of_groups(at::matmul(scaled.transpose(-2, -1), b.query), heads),
-              of_groups(at::matmul(kept.transpose(-2, -1), gradient), heads), {}};
+              of_groups(at::matmul(kept.transpose(-2, -1), gradient), heads), {}, {}};
   if (b.position.defined()) g.position = at::sum_to(a.position_type == 1 ? scaled : of_logits, b.position.sizes());
+  if (b.sink.defined()) g.sink = (at::exp(b.sink - given.top) / given.total * -common).sum({0, 2, 3});
   return g;
 }
 
@@ -215,8 +229,10 @@ at::Tensor statistic(const at::Tensor& all, int64_t heads, int64_t start, int64_
 template <Variant variant>
 void forward(const Call& c) {
   Attention a;
-  read_tensors(c, a, 3);
-  read_numbers(c, a, 7, variant);
+  constexpr int kPosition = variant.rotary() ? 5 : 3, kNext = kPosition + 4;
+  read_tensors(c, a, kPosition, variant);
+  if (variant.sink) a.sink = c.tensor(kNext);
+  read_numbers(c, a, kNext + variant.sink, variant);
   int results = int(c.arguments.size()) - 4;
   auto top = c.tensor(results), total = c.tensor(results + 1), out = c.tensor(results + 3);
   if (!variant.sequences) {
@@ -244,12 +260,17 @@ void forward(const Call& c) {
 
 template <Variant variant>
 void backward(const Call& c) {
-  // query, key, value, gradient, position, keep mask, padding, mask, maxima, sums, softmax, result; numbers
+  // query, key, value, gradient, position, keep mask, padding, mask, maxima, sums, softmax, result, sink; numbers
   Attention a;
-  read_tensors(c, a, 4);
-  read_numbers(c, a, 12, variant);
-  auto gradient = wide(c.tensor(3)), top = c.tensor(8), total = c.tensor(9), out = wide(c.tensor(11));
-  int results = int(c.arguments.size()) - 4;
+  constexpr int kPosition = variant.rotary() ? 6 : 4, kStatistics = kPosition + 4, kNext = kStatistics + 4;
+  read_tensors(c, a, kPosition, variant);
+  if (variant.sink) a.sink = c.tensor(kNext);
+  read_numbers(c, a, kNext + variant.sink, variant);
+  auto gradient = wide(c.tensor(kPosition - 1)), top = c.tensor(kStatistics), total = c.tensor(kStatistics + 1);
+  auto out = wide(c.tensor(kStatistics + 3));
+  // The gradients of query, key, value and position, each rotary part behind its own, and of the sink.
+  constexpr int kApart = variant.rotary() ? 2 : 1;
+  const int results = int(c.arguments.size()) - (2 * kApart + 2 + variant.sink), last = int(c.arguments.size()) - 1;
   auto first = [](const at::Tensor& statistics) { return statistics.slice(-1, 0, 1); };
   if (!variant.sequences) {
     int64_t heads = heads_of_key(a);
@@ -258,13 +279,16 @@ void backward(const Call& c) {
     auto g = attend_backward(a, b, heads_first(gradient, a.layout, a.heads),
                              {heads_first(out, a.layout, a.heads), first(top), first(total)}, heads);
     c.put(results, heads_back(g.query, a.layout));
-    c.put(results + 1, heads_back(g.key, a.layout));
-    c.put(results + 2, heads_back(g.value, a.layout));
-    if (g.position.defined()) c.put(results + 3, g.position);
+    c.put(results + kApart, heads_back(g.key, a.layout));
+    c.put(results + 2 * kApart, heads_back(g.value, a.layout));
+    if (g.position.defined()) c.put(results + 2 * kApart + 1, g.position);
+    if (g.sink.defined()) c.put(last, g.sink);
     return;
   }
-  auto of_query = c.tensor(results), of_key = c.tensor(results + 1), of_value = c.tensor(results + 2);
+  auto of_query = c.tensor(results), of_key = c.tensor(results + kApart), of_value = c.tensor(results + 2 * kApart);
   of_query.zero_(), of_key.zero_(), of_value.zero_();
+  at::Tensor of_sink;
+  if (variant.sink) of_sink = c.tensor(last).zero_();
   int64_t heads = a.query.size(1);
   for_each_sequence(a, [&](const Part& part, int64_t from, int64_t queries, int64_t key_from, int64_t keys, int64_t bit) {
     auto b = batch_of(a, one_sequence(a.query, from, queries), one_sequence(a.key, key_from, keys),
@@ -276,6 +300,7 @@ void backward(const Call& c) {
     of_query.narrow(0, from, queries).copy_(tokens(g.query));
     of_key.narrow(0, key_from, keys).copy_(tokens(g.key));
     of_value.narrow(0, key_from, keys).copy_(tokens(g.value));
+    if (g.sink.defined()) of_sink.add_(g.sink);
   });
 }
 
@@ -404,7 +429,8 @@ constexpr Places kIncrement{true, -1, 5, 6, 15, 16, -1, -1, 17, -1, 21, -1};
 constexpr Places kFusedInference{true, 5, 6, 7, 27, 28, 29, 30, 31, 33, 40, 37};
 constexpr Places kFusedInference2{true, 5, 6, 7, 29, 30, 31, 32, 33, 35, 43, 39};
 
-constexpr Variant kPlain{false, false}, kTyped{false, true}, kSequences{true, false}, kTypedSequences{true, true};
+constexpr Variant kPlain{false, false, false}, kTyped{false, true, false}, kSequences{true, false, false},
+    kTypedSequences{true, true, false}, kSink{false, true, true}, kSinkSequences{true, true, true};
 
 }  // namespace
 
@@ -418,9 +444,13 @@ Functions fake_cann::attention_functions() {
       {"FlashAttentionScoreV2", forward<kTyped>},
       {"FlashAttentionVarLenScore", forward<kSequences>},
       {"FlashAttentionVarLenScoreV2", forward<kTypedSequences>},
+      {"FlashAttentionScoreV3", forward<kSink>},
+      {"FlashAttentionVarLenScoreV5", forward<kSinkSequences>},
       {"FlashAttentionScoreGrad", backward<kPlain>},
       {"FlashAttentionScoreGradV2", backward<kTyped>},
       {"FlashAttentionUnpaddingScoreGrad", backward<kSequences>},
       {"FlashAttentionUnpaddingScoreGradV2", backward<kTypedSequences>},
+      {"FlashAttentionScoreGradV3", backward<kSink>},
+      {"FlashAttentionUnpaddingScoreGradV5", backward<kSinkSequences>},
   };
 }

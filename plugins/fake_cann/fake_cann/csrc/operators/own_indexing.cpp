@@ -109,6 +109,14 @@ void scatter_nd_update(const Call& c) {  // x, places, contents -> x
   x.index_put_(list, c.tensor(2));
 }
 
+// Entries of a sparse tensor that have the same place become their sum. Distinct places, the number of the place that each
+// entry has, indices, values -> indices, values.
+void coalesce(const Call& c) {
+  auto entry = c.tensor(1).to(at::kLong);
+  c.tensor(4).index_copy_(0, entry, c.tensor(2));
+  c.tensor(5).zero_().index_add_(0, entry, c.tensor(3));
+}
+
 }  // namespace
 
 Functions fake_cann::indexing_functions() {
@@ -119,6 +127,7 @@ Functions fake_cann::indexing_functions() {
       {"EmbeddingBag", embedding_bag},
       {"InplaceScatterUpdate", scatter_update},
       {"ScatterNdUpdate", scatter_nd_update},
+      {"CoalesceSparse", coalesce},
       {"Unique2", unique},
       {"UniqueDim", unique_dim},
       {"UniqueConsecutive", unique_consecutive},

@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <cstring>
+#include <exception>
 #include <sstream>
 
 #include "../exported.h"
@@ -19,6 +22,30 @@ namespace {
 constexpr int kNone = -1;
 constexpr const char* kVersion = "8.5.0";
 thread_local int device_of_thread = kNone;
+
+// One bit for each device that was current, and for each that has a stream.
+std::atomic<uint64_t> were_current{0}, have_stream{0};
+std::terminate_handler terminate_before = nullptr;
+
+uint64_t bit_of(int device) { return uint64_t{1} << (device % 64); }
+
+// torch_npu creates the streams of a device with the first work on it, but its backward pass switches to a stream on each
+// device that was current. That ends the process, in the depth of C++; an NPU makes no difference.
+[[noreturn]] void explain_and_terminate() {
+  try {
+    if (auto thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::exception& error) {
+    const uint64_t idle = were_current & ~have_stream;
+    if (idle && std::strstr(error.what(), "Uninitialized default NPU stream"))
+      std::fprintf(stderr,
+                   "fake CANN: npu:%d was made current, but nothing has run on it. The backward pass of torch_npu ends the "
+                   "process then, on an NPU, too. Add torch.npu.current_stream() where the program makes it current.\n",
+                   __builtin_ctzll(idle));
+  } catch (...) {
+  }
+  if (terminate_before) terminate_before();
+  std::abort();
+}
 
 // What FAKE_CANN_DEVICES has, less what ASCEND_RT_VISIBLE_DEVICES hides. A list ends at the first entry that is no device.
 int count_devices() {
@@ -44,7 +71,12 @@ int fake_cann::device_count() {
 
 int fake_cann::current_device() { return device_of_thread == kNone ? 0 : device_of_thread; }
 
-EXPORTED int aclInit(const char*) { return kOk; }
+void fake_cann::note_stream() { have_stream |= bit_of(current_device()); }
+
+EXPORTED int aclInit(const char*) {
+  if (!terminate_before) terminate_before = std::set_terminate(explain_and_terminate);
+  return kOk;
+}
 EXPORTED int aclFinalize() { return kOk; }
 
 EXPORTED int aclrtGetDeviceCount(uint32_t* count) {
@@ -60,6 +92,7 @@ EXPORTED int aclrtSetDevice(int32_t device) {
     return fake_cann::kInvalidDevice;
   }
   device_of_thread = device;
+  were_current |= bit_of(device);
   return kOk;
 }
 

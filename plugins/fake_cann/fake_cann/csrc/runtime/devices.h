@@ -9,4 +9,7 @@ int device_count();
 // The device of this thread; 0 before it has one.
 int current_device();
 
+// Notes that torch_npu has created a stream on the device of this thread.
+void note_stream();
+
 }  // namespace fake_cann

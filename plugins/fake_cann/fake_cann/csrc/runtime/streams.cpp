@@ -8,6 +8,7 @@
 
 #include "../exported.h"
 #include "../queue.h"
+#include "devices.h"
 
 using fake_cann::kOk;
 
@@ -40,6 +41,7 @@ int wait_for(void* handle, std::chrono::milliseconds most) {
 }  // namespace
 
 EXPORTED int aclrtCreateStream(void** stream) {
+  fake_cann::note_stream();
   *stream = new Stream{next_stream++};
   return kOk;
 }
