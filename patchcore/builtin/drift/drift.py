@@ -156,7 +156,7 @@ class Drift:
                 continue
             compared = self._compare(change, target, library, recorded, entry.patch.name)
             if judge is not None and compared.reason != _NO_LIBRARY:
-                compared = _judged(change, compared, recorded, entry.patch.name, judge)
+                compared = _judged(change, compared, recorded, entry, judge)
             found.append(compared)
         return found
 
@@ -254,8 +254,9 @@ class Drift:
         return self._known
 
 
-def _judged(change: Any, compared: Comparison, recorded: Recorded, patch: str, judge: Judge) -> Comparison:
+def _judged(change: Any, compared: Comparison, recorded: Recorded, entry: PlannedPatch, judge: Judge) -> Comparison:
     """Return a comparison with the notes on its replacement."""
+    patch = entry.patch.name
     if compared.status == GONE:
         return compared
     changed = str(compared) if compared.status == SIGNATURE_CHANGED else ""
@@ -281,6 +282,9 @@ def _judged(change: Any, compared: Comparison, recorded: Recorded, patch: str, j
         notes += copied
         kind = "" if kind == KINDS[-1] else kind
     notes += judge.of_names(change, compared.target)
+    since = before.get(str(compared.target))
+    if since is not None and since.source == ABSENT_SOURCE and isinstance(change, SlotChange) and not change.adds:
+        notes += judge.of_takeover(change, compared.target, f"{compared.library.name} {compared.recorded}", entry)
     return compared._replace(kind=kind, detail=detail, notes=tuple(notes))
 
 

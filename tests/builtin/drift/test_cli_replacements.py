@@ -387,6 +387,18 @@ class TestAdditions:
         assert site.cli("fingerprint", "shop")[0] == 0
         assert "in the library now" not in run().stderr
 
+    def test_a_name_that_is_always_replaced_is_named_when_the_library_has_it(self, site: Site) -> None:
+        site.plugin("def vat(items):\n    return 0\n", 'pc.Replace("shop.helpers:vat", vat, create="always")')
+        assert site.findings() == {}
+        site.install("1.1", helpers=HELPERS + "\n\ndef vat(items):\n    return 9\n")
+        assert site.findings() == {
+            "outdated": "shop.helpers:vat: shop 1.1 has it, shop 1.0 had not: "
+            "create='always' replaces that of the library"
+        }
+        assert "next: delete the change of shop.helpers:vat (plugin.py:" in site.cli("check")[1]
+        assert site.cli("fingerprint", "shop")[0] == 0
+        assert site.findings() == {}
+
     def test_a_name_that_the_library_has_now_can_go(self, site: Site) -> None:
         site.plugin("def vat(items):\n    return 0\n", 'pc.Replace("shop.helpers:vat", vat, create=True)')
         assert site.findings() == {}

@@ -27,12 +27,13 @@ from patchcore.builtin.drift.replacements.named import definition_of
 from patchcore.builtin.drift.replacements.note import KINDS, LIBRARY_COUNTS, Note
 from patchcore.builtin.drift.replacements.reads import name_fingerprints, names_read
 from patchcore.builtin.drift.syntax import normalised
-from patchcore.declare.changes import Change
+from patchcore.declare.changes import ALWAYS, Change
 from patchcore.declare.target import Target
 from patchcore.errors import TargetNotFound, Unseen
 from patchcore.objects.modules import is_class
 from patchcore.objects.printable import counted
 from patchcore.planning.conditions import Environment
+from patchcore.planning.plan import PlannedPatch
 from patchcore.planning.provenance import Provenance
 
 __all__ = ["Judge"]
@@ -246,6 +247,27 @@ class Judge:
         elif nearest[1].source != DEFINED:
             text = f"{target}: {library} has it, {library.name} {nearest[0]} had not: {LIBRARY_COUNTS}"
             yield Note(_OUTDATED, text, advice)
+
+    def of_takeover(self, change: Change, target: Target, since: str, entry: PlannedPatch) -> Iterator[Note]:
+        """Yield a note on a name that a patch added with ``create="always"`` and that it replaces now.
+
+        Args:
+            change: of the patch.
+            target: of the change.
+            since: the library and the version that had no such name.
+            entry: the patch, with its plugin.
+        """
+        if getattr(change, "create", False) != ALWAYS:
+            return
+        try:
+            self._originals.sources.locate(target)
+        except (Unseen, TargetNotFound, RecursionError):
+            return
+        place = place_of(target, entry.provenance.file)
+        advice = f"Delete the change of {target}{f' ({place})' if place else ''}, or record the release"
+        library = Library.of(target, self._environment)
+        text = f"{target}: {library} has it, {since} had not: create={ALWAYS!r} replaces that of the library"
+        yield Note(_OUTDATED, text, advice)
 
     def _lacks_owner(self, target: Target) -> str:
         """Return why the class or module that a name would be added to does not exist, ``""`` if it may exist."""
