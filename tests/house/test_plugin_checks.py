@@ -28,6 +28,7 @@ NOT_NUMERIC = {
     "numpy.compat": "which names there are",
     "torch.internal_format": "how the NPU lays tensors out in memory",
     "torch.compile": "which functions the compiler knows",
+    "transformers.fast_images": "on which device pictures are processed",
     "transformers.remote_code": "how modules of remote code are found",
     "transformers.qwen3_vl_placeholders": "how the tokens that stand for images are counted",
 }

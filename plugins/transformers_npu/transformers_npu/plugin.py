@@ -11,6 +11,7 @@ import patchcore as pc
 from transformers_npu.doors.patches import DOORS
 from transformers_npu.families.patches import PATCHES as FAMILIES
 from transformers_npu.families.remote_code import REMOTE_CODE
+from transformers_npu.processing.images import FAST_IMAGES
 from transformers_npu.processing.placeholders import PLACEHOLDERS
 
 __all__ = ["register_commands", "register_patches"]
@@ -19,7 +20,7 @@ __all__ = ["register_commands", "register_patches"]
 @pc.hookimpl
 def register_patches() -> tuple[pc.Patch, ...]:
     """Return the patches, in the order in which they apply."""
-    return (*DOORS, REMOTE_CODE, *FAMILIES, PLACEHOLDERS)
+    return (*DOORS, REMOTE_CODE, *FAMILIES, PLACEHOLDERS, FAST_IMAGES)
 
 
 @pc.hookimpl

@@ -38,7 +38,17 @@ SUBMODULES = {
     "mmdet_patch": ["ResNetAddRelu", "pseudo_sampler", "resnet_add_relu", "resnet_fp16", "resnet_maxpool"],
     "mmdet3d_patch": ["NuScenes", "NuScenesDataset", "nuscenes_dataset", "nuscenes_metric"],
     "diffusers_patch": ["AttnProcessor2_0", "DiffusersNPU"],
-    "transformers_patch": ["FlashAttention", "QWen3VLNPU", "Qwen3RMSNorm", "Qwen3RoPE", "TransformersNPU"],
+    "transformers_patch": [
+        *(
+            "BaseImageProcessorFast_preprocess",
+            "FlashAttention",
+            "FlashAttentionVarlen",
+            "QWen3VLNPU",
+            "Qwen2VL_preprocess",
+        ),
+        *("Qwen3RMSNorm", "Qwen3RoPE", "Qwen3VLRoPE", "Qwen3VLTextRMSNorm", "Qwen3VL_get_placeholder_mask"),
+        "TransformersNPU",
+    ],
     "numpy_patch": ["NumpyCompat", "numpy_type"],
     "torch_patch": ["BatchMatmul", "TensorIndex", "batch_matmul", "index"],
     "torch_scatter_patch": ["TorchScatter", "scatter"],

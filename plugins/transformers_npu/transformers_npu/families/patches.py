@@ -32,6 +32,8 @@ RMS_NORM = _patch(
     "rms_norm_changes",
     "Qwen3RMSNorm",
     "qwen3_rmsnorm",
+    "Qwen3VLTextRMSNorm",
+    "qwen3vltext_rmsnorm",
 )
 ROTARY = _patch(
     "transformers.rotary",
@@ -40,6 +42,8 @@ ROTARY = _patch(
     "rotary_changes",
     "Qwen3RoPE",
     "qwen3_rope",
+    "Qwen3VLRoPE",
+    "qwen3_vl_rope_vision",
 )
 GATED_MLP = _patch(
     "transformers.gated_mlp",
