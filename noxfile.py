@@ -127,6 +127,7 @@ CLUSTERS = REQUIREMENTS / "clusters.txt"
 DEEPSPEED = REQUIREMENTS / "clusters-deepspeed.txt"
 MPICH = REQUIREMENTS / "clusters-mpich.txt"
 TORCH_NPU_TESTS = REQUIREMENTS / "torch-npu-tests.txt"
+TRANSFORMERS_TESTS = REQUIREMENTS / "transformers-tests.txt"
 # By session: the two lines of transformers that the plugin is for.
 TRANSFORMERS = {name: REQUIREMENTS / f"{name}.txt" for name in ("transformers", "transformers-4")}
 TRANSFORMERS_NODEPS = REQUIREMENTS / "transformers-nodeps.txt"
@@ -945,6 +946,17 @@ def torch_npu_tests(session: nox.Session) -> None:
     install_requirements(session, TEST, TEST_TORCH, BUILD, CANN, TORCH_NPU_TESTS)
     install_distributions(session, ROOT, Path("plugins", "fake_cann"))
     session.run("python", "-m", "tools.library_tests", "torch_npu", *session.posargs)
+
+
+@nox.session(name="transformers-tests", python="3.11")
+def transformers_tests(session: nox.Session) -> None:
+    """Run transformers' tests of five models on the fake CANN, with and without patches; write their page."""
+    requirements = (TORCH, BUILD, TEST, TEST_TORCH, CANN, TRANSFORMERS["transformers"], TRANSFORMERS_TESTS)
+    session.env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # see run_transformers
+    install_requirements(session, *requirements)
+    install_distributions(session, ROOT, *plugins())
+    del session.env["TORCH_DEVICE_BACKEND_AUTOLOAD"]
+    session.run("python", "-m", "tools.library_tests", "transformers", *session.posargs)
 
 
 @nox.session

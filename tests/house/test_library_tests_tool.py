@@ -286,3 +286,21 @@ class TestPage:
     def test_no_test_fails_without_a_reason(self, tool: Any) -> None:
         page = tool("page")
         assert not [row for library in tool("libraries").LIBRARIES for row in page.faults(library)]
+
+
+def test_tests_of_models_are_made_beside_the_published_mixin(tool: Any, tmp_path: Path) -> None:
+    library = tool("libraries").TRANSFORMERS
+    folder = tmp_path / "tests" / "models"
+    folder.parent.mkdir()
+    tool("running")._make_tests(library, folder)
+    modules = tool("running").modules_of(library, tmp_path)
+    assert modules == [f"tests/models/test_{name}.py" for name in ("bert", "gemma3", "llama", "mixtral", "qwen3")]
+    for path in [*folder.glob("*.py"), folder.parent / "utils" / "test_configuration_utils.py"]:
+        compile(path.read_text(encoding="utf-8"), str(path), "exec")
+
+
+def test_models_of_transformers_have_the_same_results_with_the_patches(tool: Any) -> None:
+    library = tool("libraries").TRANSFORMERS
+    _, rows = tool("page").read(library)
+    assert len(rows) >= 800
+    assert [row.test for row in rows if row.results["cann"] != row.results["cann-patched"]] == []

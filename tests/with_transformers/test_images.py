@@ -21,6 +21,7 @@ def processor() -> Any:
 
     class Processor(BaseImageProcessorFast):
         _valid_kwargs_names = ("do_convert_rgb", "input_data_format", "device", "data_format")
+
         def __init__(self) -> None:
             self.device = None
 

@@ -1,4 +1,4 @@
-"""Runs the tests of accelerate and Lightning on the CPU and on the emulated NPU, and those of torch_npu on a fake CANN.
+"""Runs tests of accelerate and Lightning on the emulated NPU, and of torch_npu and transformers on a fake CANN.
 
 python -m tools.library_tests                        # modules that have no result yet; writes docs/library-tests.md
 python -m tools.library_tests accelerate             # of one library
@@ -6,10 +6,12 @@ python -m tools.library_tests accelerate --again hooks  # modules with hooks in 
 python -m tools.library_tests torch_npu --folder npu   # modules of a folder; "." are those in no folder
 python -m tools.library_tests --mode npu             # in one way only: cpu, npu, npu-plain
 python -m tools.library_tests torch_npu              # writes docs/torch-npu-tests.md
+python -m tools.library_tests transformers           # of five models, on a fake CANN
 python -m tools.library_tests --list                 # the modules
 python -m tools.library_tests --write                # only writes the results and the page
 
-``nox -s library-tests`` makes an environment for it, ``nox -s torch-npu-tests`` the one of torch_npu. The tests are
+``nox -s library-tests`` makes an environment for it, ``nox -s torch-npu-tests`` the one of torch_npu, and ``nox -s
+transformers-tests`` that of transformers, whose tests come from the package index. The other tests are
 cloned from the repository of the library, at the tag or commit of the installed release. Interrupted, it goes on with
 the next folder. A module has a result if it is in the table of that release, or was run here. Outcomes, logs and
 sources: .library-tests.
@@ -27,7 +29,7 @@ from pathlib import Path
 from typing import Optional
 
 from tools.library_tests import adapter_page, page, running
-from tools.library_tests.libraries import LIBRARIES, MODES, TORCH_NPU, Library
+from tools.library_tests.libraries import LIBRARIES, MODES, TORCH_NPU, TRANSFORMERS, Library
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".library-tests"
@@ -40,7 +42,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.library_tests", description=(__doc__ or "").partition("\n")[0]
     )
-    names = [library.name for library in (*LIBRARIES, TORCH_NPU)]
+    names = [library.name for library in (*LIBRARIES, TORCH_NPU, TRANSFORMERS)]
     everywhere = " and ".join(library.name for library in LIBRARIES)
     parser.add_argument("libraries", nargs="*", metavar="LIBRARY", help=f"{', '.join(names)}; {everywhere} by default")
     parser.add_argument("--again", metavar="WORD", help="run modules with it in their names, once more")
@@ -54,7 +56,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
     if unknown:
         parser.error(f"{unknown[0]} is none of {', '.join(names)}")
     wanted = options.libraries or [library.name for library in LIBRARIES]
-    chosen = [library for library in (*LIBRARIES, TORCH_NPU) if library.name in wanted]
+    chosen = [library for library in (*LIBRARIES, TORCH_NPU, TRANSFORMERS) if library.name in wanted]
     for library in chosen:
         if options.mode and not set(options.mode) <= set(library.modes):
             parser.error(f"{library.name} runs as {', '.join(library.modes)}")
@@ -136,8 +138,8 @@ def collect(library: Library, version: str, sources: Path) -> None:
     known, old = page.read(library)
     for row in old if known == version else ():
         judged = library.judged
-        is_of_judged = "cpu" not in library.modes or row.results.get(judged, "passed") != "passed"
-        reason_of = judged if is_of_judged else "cpu"
+        is_of_judged = library.reference not in library.modes or row.results.get(judged, "passed") != "passed"
+        reason_of = judged if is_of_judged else library.reference
         for mode, result in row.results.items():
             if not outcome_of(library, version, row.module, mode).is_file():
                 why = row.why if mode == reason_of else ""
@@ -155,7 +157,8 @@ def collect(library: Library, version: str, sources: Path) -> None:
     rows = []
     for (module, test), by_mode in sorted(found.items()):
         shown = next(
-            (by_mode[mode] for mode in (library.judged, "cpu") if by_mode.get(mode, ("", ""))[1]), running.Outcome("")
+            (by_mode[mode] for mode in (library.judged, library.reference) if by_mode.get(mode, ("", ""))[1]),
+            running.Outcome(""),
         )
         rows.append(page.Row(module, test, {mode: outcome.result for mode, outcome in by_mode.items()}, shown.why))
     if rows:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["LIBRARIES", "MODES", "TORCH_NPU", "Library"]
+__all__ = ["LIBRARIES", "MODES", "TITLES", "TORCH_NPU", "TRANSFORMERS", "Library"]
 
 _RUN = ("-m", "patchcore", "run", "--emulate-npu=imitation")
 
@@ -20,6 +22,16 @@ MODES: dict[str, tuple[str, ...]] = {
         ),
     ),
     "cann": ("-m", "fake_cann", "run"),
+    "cann-patched": ("-m", "fake_cann", "run", "-m", "patchcore", "run"),
+}
+
+#: What the page calls them.
+TITLES = {
+    "cpu": "CPU, no patches",
+    "npu": "emulated NPU",
+    "npu-plain": "emulated NPU, without the patches for names",
+    "cann": "torch_npu on the fake CANN, no patches",
+    "cann-patched": "torch_npu on the fake CANN, with the patches of transformers",
 }
 
 
@@ -42,6 +54,9 @@ class Library(NamedTuple):
         disabled: file of the tests that its developers have disabled on the real device, from its root, in JSON by
             ``test (module.Class)``; empty for none.
         alone: whether each module has a process of its own; else those of a folder share one. As its developers do it.
+        made: modules of tests that are made, by name, for a library whose tests come with the distribution of its
+            sources and not from its repository; empty for others.
+        reference: the mode with which the judged one is compared.
     """
 
     name: str
@@ -57,6 +72,8 @@ class Library(NamedTuple):
     refusals: tuple[str, ...] = ()
     disabled: str = ""
     alone: bool = False
+    made: Mapping[str, str] = MappingProxyType({})
+    reference: str = "cpu"
 
     @property
     def judged(self) -> str:
@@ -131,6 +148,42 @@ TORCH_NPU = Library(
     refusals=("NotEmulated", " not in lib", "the fake CANN has no", "please upgrade CANN"),
     disabled="unsupported_test_cases/.pytorch-disabled-tests.json",
     alone=True,
+)
+
+_TWO_CLASSES = """from .of_models import made_for
+
+{0}ModelTest = made_for("{0}", "{1}Model", "{2}", {3})
+"""
+
+#: The tests that transformers has for all models, of five of them, in an environment of their own.
+TRANSFORMERS = Library(
+    name="transformers",
+    url="",
+    tag="{}",
+    needed=(),
+    root=".",
+    folders=("tests/models",),
+    environment={"HF_HUB_OFFLINE": "1", "FAKE_CANN_DEVICES": "2", "PATCHCORE_PLUGINS": "transformers"},
+    of_folders={},
+    reasons={},
+    modes=("cann", "cann-patched"),
+    alone=True,
+    made={
+        "bert": _TWO_CLASSES.format("Bert", "Bert", "BertForMaskedLM", ""),
+        "gemma3": _TWO_CLASSES.format(
+            "Gemma3Text", "Gemma3Text", "Gemma3ForCausalLM", "num_key_value_heads=2, head_dim=8"
+        ),
+        "llama": _TWO_CLASSES.format("Llama", "Llama", "LlamaForCausalLM", "num_key_value_heads=2"),
+        # Without patches torch multiplies with the matrices of experts only if their rows have a multiple of 16 bytes.
+        "mixtral": _TWO_CLASSES.format(
+            "Mixtral",
+            "Mixtral",
+            "MixtralForCausalLM",
+            "num_key_value_heads=2, num_local_experts=4, intermediate_size=40",
+        ),
+        "qwen3": _TWO_CLASSES.format("Qwen3", "Qwen3", "Qwen3ForCausalLM", "num_key_value_heads=2, head_dim=8"),
+    },
+    reference="cann",
 )
 
 LIBRARIES = (

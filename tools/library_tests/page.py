@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.library_tests.libraries import LIBRARIES, Library
+from tools.library_tests.libraries import LIBRARIES, TITLES, TRANSFORMERS, Library
 
 __all__ = ["PAGE", "RESULTS", "Row", "failing", "faults", "read", "reason", "rendered", "table", "write_rows"]
 
@@ -36,6 +36,16 @@ python3 -m nox -s library-tests -- lightning --sources ../pytorch-lightning  # t
 This command writes this page from the [results](../tools/library_tests/results), which have a line for each
 test. A module that is not in a table was not run. Nothing here was run on a real NPU.
 """
+
+#: What stands above the table of a library.
+_ABOUT = {
+    "transformers": """The tests that transformers has for every model (`ModelTesterMixin`), of five tiny models with
+random weights, on the real `torch_npu` with the [fake CANN](fake-cann.md). `python3 -m nox -s transformers-tests` runs
+them. A test that fails without the patches too is a matter of `torch_npu` or of the fake CANN, or needs the tests of
+generation, which are not among the sources that transformers publishes.
+
+""",
+}
 
 
 class Row(NamedTuple):
@@ -84,8 +94,8 @@ def read(library: Library) -> tuple[str, list[Row]]:
 
 
 def failing(library: Library, rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the tests that fail on the emulated NPU, and do not on the CPU."""
-    return (row for row in rows if row.results.get(library.judged) == "failed" != row.results.get("cpu"))
+    """Yield the tests that fail in the judged mode and not in the reference: on the NPU, not on the CPU."""
+    return (row for row in rows if row.results.get(library.judged) == "failed" != row.results.get(library.reference))
 
 
 def reason(library: Library, row: Row) -> str:
@@ -102,30 +112,46 @@ def faults(library: Library) -> list[Row]:
 def rendered() -> str:
     """Return the page."""
     parts = [_HEAD]
-    for library in LIBRARIES:
+    for library in (*LIBRARIES, TRANSFORMERS):
         version, rows = read(library)
         if not rows:
             continue
-        parts.append(f"\n## {library.name} {version}\n\n{table(_totals(library, rows))}")
+        parts.append(f"\n## {library.name} {version}\n\n")
+        parts.append(_ABOUT.get(library.name, ""))
+        parts.append(table(_totals(library, rows)))
         lines = [
-            (f"`{row.module}::{row.test}`", row.results.get("cpu", ""), reason(library, row) or f"fails: {row.why}")
+            (
+                f"`{row.module}::{row.test}`",
+                row.results.get(library.reference, ""),
+                reason(library, row) or f"fails: {row.why}",
+            )
             for row in failing(library, rows)
         ]
+        judged, reference = (
+            ("On the emulated NPU", "on the CPU") if library.reference == "cpu" else ("With the patches", "without")
+        )
         if lines:
-            parts.append("\nOn the emulated NPU, and not on the CPU, fail:\n\n")
-            parts.append(table([("test", "on the CPU", "why"), *lines]))
+            parts.append(f"\n{judged}, and not {reference}, fail:\n\n")
+            parts.append(table([("test", reference, "why"), *lines]))
+        if library is TRANSFORMERS:
+            parts.append(_same(library, rows))
         parts.append(f"\n### The modules of {library.name}'s tests\n\n{table(_modules(library, rows))}")
     return "".join(parts)
 
 
+def _same(library: Library, rows: list[Row]) -> str:
+    both = [row for row in rows if {library.judged, library.reference} <= set(row.results)]
+    same = sum(row.results[library.judged] == row.results[library.reference] for row in both)
+    return f"\nOf {len(both)} tests that ran in both ways, {same} have the same result.\n"
+
+
 def _totals(library: Library, rows: list[Row]) -> list[tuple[str, ...]]:
     found = [("", *_RESULTS)]
-    titles = ("CPU, no patches", "emulated NPU", "emulated NPU, without the patches for names")
-    for mode, title in zip(library.modes, titles):
+    for mode in library.modes:
         counts = Counter(row.results.get(mode) for row in rows)
         if counts["passed"]:
             modules = len({row.module for row in rows if mode in row.results})
-            found.append((f"{title}: {modules} modules", *(str(counts[result]) for result in _RESULTS)))
+            found.append((f"{TITLES[mode]}: {modules} modules", *(str(counts[result]) for result in _RESULTS)))
     return found
 
 

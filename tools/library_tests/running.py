@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -50,18 +51,25 @@ class Outcome(NamedTuple):
 def get_sources(library: Library, revision: str, folder: Path) -> None:
     """Clone the folders that the tests need into ``folder``, unless it is there.
 
+    The sources of a library whose tests are made come from the package index.
+
     Args:
         library: whose repository.
         revision: a tag or a commit.
         folder: is there whole or not at all.
 
     Raises:
-        CalledProcessError: git failed; its message is printed.
+        CalledProcessError: git or pip failed; its message is printed.
     """
     if folder.is_dir():
         return
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)  # of a clone that was interrupted
+    if library.made:
+        _unpack_sources(f"{library.name}=={revision}", partial)
+        _make_tests(library, partial / library.folders[0])
+        partial.rename(folder)
+        return
     subprocess.run(["git", "init", "--quiet", str(partial)], check=True)
     for command in (
         ("remote", "add", "origin", library.url),
@@ -71,6 +79,34 @@ def get_sources(library: Library, revision: str, folder: Path) -> None:
     ):
         subprocess.run(["git", "-C", str(partial), *command], check=True)
     partial.rename(folder)
+
+
+def _unpack_sources(requirement: str, folder: Path) -> None:
+    """Unpack the source distribution of a release, without its top folder."""
+    folder.mkdir(parents=True)
+    name = requirement.partition("==")[0]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", f"--no-binary={name}"]
+    with tempfile.TemporaryDirectory() as download:
+        subprocess.run([*command, f"--dest={download}", requirement], check=True)
+        (archive,) = Path(download).iterdir()
+        shutil.unpack_archive(archive, download)
+        (top,) = (path for path in Path(download).iterdir() if path.is_dir())
+        for path in top.iterdir():
+            shutil.move(path, folder)
+
+
+def _make_tests(library: Library, folder: Path) -> None:
+    """Write the modules of tests that are made, and stubs of those that the mixin imports from the repository."""
+    tests = folder.parent
+    for package in (tests, folder, tests / "generation", tests / "exporters", tests / "utils"):
+        package.mkdir(exist_ok=True)
+        (package / "__init__.py").touch()
+    (tests / "generation" / "test_utils.py").write_text("class GenerationTesterMixin: ...\n", encoding="utf-8")
+    (tests / "exporters" / "test_export.py").write_text("class ExportTesterMixin: ...\n", encoding="utf-8")
+    (tests / "utils" / "test_configuration_utils.py").write_text("config_common_kwargs = {}\n", encoding="utf-8")
+    shutil.copy(Path(__file__).with_name("of_models.txt"), folder / "of_models.py")
+    for name, text in library.made.items():
+        (folder / f"test_{name}.py").write_text(text, encoding="utf-8")
 
 
 def revision_of(library: Library, version: str) -> str:
