@@ -28,11 +28,13 @@ PAGES = (
     "comparing",
     "concepts",
     "cuda-by-name",
+    "diffusers",
     "faq",
     "migration-guide",
     "mindspeed",
     "mx-driving-patcher",
     "quickstart",
+    "transformers",
     "troubleshooting",
     "writing-patches",
 )
