@@ -98,6 +98,8 @@ def _of_definition(difference: Difference) -> str:
         return "global statement of the module"
     if before is ABSENT and mro_lookup(type(owner), "__getattr__") is not ABSENT and home == owner_of(type(owner)):
         return "lazy module"
+    if before is ABSENT and _is_own_lazy_name(difference, home):
+        return "lazy module"
     if before is ABSENT and home in imported_owners(difference.module):
         space = namespace_of(owner) or {}
         if "__getattr__" in space or mro_lookup(type(owner), "__getattr__") is not ABSENT:
@@ -110,6 +112,23 @@ def _of_definition(difference: Difference) -> str:
         if home in imported_owners(difference.module) | imported_owners(root):
             return "object of a library that the package uses"
     return ""
+
+
+def _is_own_lazy_name(difference: Difference, home: str) -> bool:
+    """True if a module of a class of its own distribution has bound a name late.
+
+    The name is one of Python's (``six.moves.zip``), or a module inside has the object under that name
+    (``transformers.AddedToken``, of tokenizers).
+    """
+    kind = type(difference.owner)
+    if kind is ModuleType or not _is_own(owner_of(kind), difference):
+        return False
+    if home.startswith(PYTHON):
+        return True
+    inside = (
+        namespace_of(loaded) for name, loaded in list(sys.modules.items()) if name.startswith(f"{difference.module}.")
+    )
+    return any((space or {}).get(difference.name) is difference.now for space in inside)
 
 
 def _is_definition(value: Any) -> bool:

@@ -5,6 +5,7 @@ It imports transformers and torch only in a process that has imported them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import patchcore as pc
@@ -14,13 +15,22 @@ from transformers_npu.families.remote_code import REMOTE_CODE
 from transformers_npu.processing.images import FAST_IMAGES
 from transformers_npu.processing.placeholders import PLACEHOLDERS
 
-__all__ = ["register_commands", "register_patches"]
+__all__ = ["known_foreign_patches", "register_commands", "register_patches"]
 
 
 @pc.hookimpl
 def register_patches() -> tuple[pc.Patch, ...]:
     """Return the patches, in the order in which they apply."""
     return (*DOORS, REMOTE_CODE, *FAMILIES, PLACEHOLDERS, FAST_IMAGES)
+
+
+@pc.hookimpl(optionalhook=True)
+def known_foreign_patches() -> Iterable[tuple[str, str, str]]:
+    """Return the patches that transformers makes in every process: further methods of loggers, and of modules."""
+    return [
+        ("transformers", "logging:Logger.*", "transformers/utils/logging.py"),
+        ("transformers", "torch.nn.modules.module:Module.smart_apply", "transformers/modeling_utils.py"),
+    ]
 
 
 @pc.hookimpl
