@@ -208,17 +208,40 @@ def test_what_the_store_holds_may_be_of_another_patchcore(job: Any, caplog: pyte
     assert message.endswith("; install the same patchcore for every rank")
 
 
+class Clock:
+    """A clock that moves when somebody sleeps: at once in the main thread, and when it is released in others."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.released = threading.Event()
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            assert self.released.wait(60)
+        self.now += seconds
+
+
+def listener(before: set[threading.Thread]) -> threading.Thread:
+    """Return the thread that goes on with a comparison; those that earlier tests have left aside."""
+    (thread,) = [each for each in set(threading.enumerate()) - before if each.name == "patchcore.ranks"]
+    return thread
+
+
 def test_a_rank_that_does_not_answer_does_not_stop_the_others(
     job: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The group is there after two seconds; a thread waits for a minute, and logs what became of it."""
-    monkeypatch.setattr("patchcore_torch.ranks.comparing._AT_ONCE", 0.1)
-    monkeypatch.setattr("patchcore_torch.ranks.agreement.PATIENCE", 3)
+    clock, before = Clock(), set(threading.enumerate())
+    monkeypatch.setattr("patchcore_torch.ranks.agreement.time", clock)
     assert job(PRICE, rank=0, store=MemoryStore()).init() == "group"
-    (thread,) = [thread for thread in threading.enumerate() if thread.name == "patchcore.ranks"]
-    assert thread.is_alive()
+    thread = listener(before)
     assert said(caplog) == []
-    thread.join(20)
+    clock.released.set()
+    thread.join(60)
+    assert clock.now > 60
     ((level, message),) = said(caplog)
     assert (level, message.partition(" (")[0]) == ("WARNING", "rank 1 sends no patches to compare")
 
@@ -226,13 +249,13 @@ def test_a_rank_that_does_not_answer_does_not_stop_the_others(
 def test_a_rank_that_is_late_is_compared_by_the_thread(
     job: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("patchcore_torch.ranks.comparing._AT_ONCE", 0.1)
-    store = MemoryStore()
+    monkeypatch.setattr("patchcore_torch.ranks.comparing._AT_ONCE", 0)
+    store, before = MemoryStore(), set(threading.enumerate())
     job(PRICE, rank=0, store=store).init()
-    (thread,) = [thread for thread in threading.enumerate() if thread.name == "patchcore.ranks"]
+    thread = listener(before)
     late = Comparison(store, 1, 2, make_manifest(patcher(PRICE, LABEL).plan()), HOST)
-    assert late.run(20)
-    thread.join(20)
+    assert late.run(60)
+    thread.join(60)
     ((level, message),) = said(caplog)
     assert level == "WARNING"
     assert message.endswith(LINE.partition(": ")[2])
