@@ -25,6 +25,7 @@ SUBJECTS = {
     "on-import": "on_import",
     "rewriting": "rewriting",
     "audit": "auditing",
+    "record": "recording",
     "child-process": "child_processes",
     "run-options": "run_options",
     "report": "report_of_many",
