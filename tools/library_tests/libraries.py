@@ -125,6 +125,8 @@ TORCH_NPU = Library(
         "_pickle.UnpicklingError": "written for a release of torch that loads every object",
         "Overriden is not allowed": "compares with a message of another release of torch",
         "RNN input dtype": "compares with a message of another release of torch",
+        "test_share_comm_context": "gives a function of FSDP the arguments that it has in another release of torch",
+        "test_correct_module_names": "compares names of torch_npu's modules with a list; nothing runs on a device",
         "found two different devices": "compares with a message of another release of torch",
         "TestFunctionalTracing": "expects of torch.fx, on the CPU, what another release of torch does",
         "test_npu_conv_transpose2d": "fails at times: the CPU rounds each step of this convolution in float16",

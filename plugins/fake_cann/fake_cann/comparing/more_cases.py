@@ -48,6 +48,13 @@ def inplace(change: Callable[..., Any]) -> Callable[..., Any]:
     return changed
 
 
+def sum_of_two_types(added: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Return a product plus a tensor of float32, which addmm of an NPU has for smaller types, too."""
+    if left.device.type == "cpu":
+        return (0.5 * added.float() + 1.25 * (left.float() @ right.float())).to(left.dtype)
+    return torch.addmm(added.float(), left, right, beta=0.5, alpha=1.25).to(left.dtype)
+
+
 def coalesced(indices: torch.Tensor, values: torch.Tensor) -> list[torch.Tensor]:
     """Return the indices and values of a sparse tensor whose entries of the same place were added."""
     made = torch.sparse_coo_tensor(indices, values, (3, 3, *values.shape[1:])).coalesce()
@@ -446,6 +453,7 @@ CASES: list[tuple[str, Callable[..., Any], list[Any]]] = [
     ("cross entropy", F.cross_entropy, [normal(6, 9), numbers(9, 6)]),
     ("cross entropy 2d", F.cross_entropy, [normal(2, 9, 4, 4), numbers(9, 2, 4, 4)]),
     ("masked index", lambda x: x[x > 0], [normal(4, 5)]),
+    ("addmm of two types", sum_of_two_types, [normal(4, 6), normal(4, 5), normal(5, 6)]),
     ("coalesced sparse tensor", coalesced, [numbers(3, 2, 9), normal(9)]),
     ("coalesced sparse tensor of rows", coalesced, [numbers(3, 2, 9), normal(9, 4)]),
     ("gradient of a sparse embedding", of_sparse_embedding, [normal(11, 4), numbers(11, 3, 5)]),

@@ -22,10 +22,22 @@ void spectrum(const Call& c) {
   c.put(2, c.boolean(8) ? y : at::view_as_real(y));
 }
 
+// An NPU adds float32 to a product of float16, which ATen refuses: both are converted to the wider type.
+void addmm(const Call& c) {  // self, left, right, beta, alpha -> result
+  auto self = c.tensor(0), left = c.tensor(1), right = c.tensor(2), result = c.tensor(5);
+  if (self.scalar_type() == left.scalar_type() && result.scalar_type() == left.scalar_type()) {
+    at::addmm_out(result, self, left, right, c.scalar(3), c.scalar(4));
+    return;
+  }
+  const auto wide = at::promote_types(self.scalar_type(), left.scalar_type());
+  c.put(5, at::addmm(self.to(wide), left.to(wide), right.to(wide), c.scalar(3), c.scalar(4)));
+}
+
 }  // namespace
 
 Functions fake_cann::arithmetic_functions() {
   return {
+      {"Addmm", addmm},
       {"Histc",  // self, bins, low, high -> counts; ATen has no histogram of whole numbers on the CPU
        [](const Call& c) { c.put(4, at::histc(c.tensor(0).to(at::kFloat), c.integer(1), c.scalar(2), c.scalar(3))); }},
       {"DivMod", [](const Call& c) { c.put(3, at::div(c.tensor(0), c.tensor(1), rounding(c.integer(2)))); }},
