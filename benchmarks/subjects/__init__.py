@@ -26,6 +26,7 @@ SUBJECTS = {
     "rewriting": "rewriting",
     "audit": "auditing",
     "record": "recording",
+    "modeling": "modeling_import",
     "child-process": "child_processes",
     "run-options": "run_options",
     "report": "report_of_many",
