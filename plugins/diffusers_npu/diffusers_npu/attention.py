@@ -20,6 +20,7 @@ from typing import Any, Callable, Optional
 
 import patchcore as pc
 from diffusers_npu.declared import LEGACY_NAMES, TOLERANCES, UP_TO
+from diffusers_npu.derivatives import once
 
 __all__ = ["DISPATCHER", "MASK_ROWS", "MODULES", "can_dispatch", "can_fuse", "dispatched", "fused", "with_every_row"]
 
@@ -69,8 +70,8 @@ def fused(
 ) -> Any:
     """Do ``scaled_dot_product_attention`` for calls that :func:`can_fuse` accepts; its arguments and result."""
     if _lie_by_token(query, key, value):
-        return _attend(_turned(query, key, value), attn_mask, scale, "BSND").transpose(1, 2)
-    return _attend((query, key, value), attn_mask, scale, "BNSD")
+        return _attend(_turned(query, key, value), attn_mask, scale, "BSND", _NAMES).transpose(1, 2)
+    return _attend((query, key, value), attn_mask, scale, "BNSD", _NAMES)
 
 
 def can_dispatch(
@@ -107,7 +108,8 @@ def dispatched(
     _parallel_config: Any = None,
 ) -> Any:
     """Do ``_native_attention`` of diffusers for calls that :func:`can_dispatch` accepts; its arguments and result."""
-    return _attend((query, key, value), _with_all_dimensions(attn_mask, query, key), scale, "BSND")
+    mask = _with_all_dimensions(attn_mask, query, key)
+    return _attend((query, key, value), mask, scale, "BSND", "diffusers.attention.dispatcher")
 
 
 def _turned(query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
@@ -163,7 +165,7 @@ def _is_added(mask: Any, query: Any, key: Any) -> bool:
     return len(padded) == 4 and all(have in (1, want) for have, want in zip(padded, full)) and padded[3] == full[3]
 
 
-def _attend(inputs: tuple[Any, Any, Any], mask: Any, scale: Optional[float], layout: str) -> Any:
+def _attend(inputs: tuple[Any, Any, Any], mask: Any, scale: Optional[float], layout: str, patch: str) -> Any:
     import torch_npu
 
     query, key, value = inputs
@@ -172,13 +174,14 @@ def _attend(inputs: tuple[Any, Any, Any], mask: Any, scale: Optional[float], lay
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1])
     if mask is None:
-        return torch_npu.npu_fusion_attention(query, key, value, heads, layout, scale=scale)[0]
+        result = torch_npu.npu_fusion_attention(query, key, value, heads, layout, scale=scale)[0]
+        return once(result, patch, "; without a mask torch_npu itself calls such a kernel")
     padded = mask[(None,) * (4 - mask.dim())]
     # A block of keys whose numbers are all -inf has no maximum. So such pairs are masked, and what is added is finite.
     hidden = padded == -math.inf
     added = padded.masked_fill(hidden, 0).expand(query.shape[0], heads, -1, -1).contiguous()
     hidden = hidden.expand(query.shape[0], -1, tokens, -1).contiguous()
-    return torch_npu.npu_fusion_attention_v2(
+    result = torch_npu.npu_fusion_attention_v2(
         query,
         key,
         value,
@@ -190,6 +193,7 @@ def _attend(inputs: tuple[Any, Any, Any], mask: Any, scale: Optional[float], lay
         scale=scale,
         inner_precise=2,  # precise for rows in which all pairs are masked, says CANN's page
     )[0]
+    return once(result, patch)
 
 
 def with_every_row(
@@ -277,6 +281,8 @@ MODULES = tuple(
         "transformers.transformer_lumina2",
     )
 )
+#: All that may have called :func:`fused`.
+_NAMES = ",".join(patch.name for patch in MODULES)
 
 MASK_ROWS = pc.Patch(
     "diffusers.attention.mask_rows",

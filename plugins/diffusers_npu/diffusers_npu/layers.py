@@ -15,6 +15,7 @@ from typing import Any
 
 import patchcore as pc
 from diffusers_npu.declared import LEGACY_NAMES, TOLERANCES, UP_TO
+from diffusers_npu.derivatives import once
 
 __all__ = ["GEGLU", "RMS_NORM", "geglu", "rms_norm"]
 
@@ -29,6 +30,13 @@ def _has_kernels_for(tensor: Any) -> bool:
     )
 
 
+def _besides(module: str) -> str:
+    return (
+        "; diffusers itself calls this kernel: for its formula also set "
+        f"diffusers.models.{module}.is_torch_npu_available = lambda: False"
+    )
+
+
 def geglu(self: Any, hidden_states: Any, *args: Any, **kwargs: Any) -> Any:
     """Do ``GEGLU.forward``: the projection, then the first half times the exact GELU of the second."""
     if args or kwargs.get("scale") is not None:
@@ -39,7 +47,8 @@ def geglu(self: Any, hidden_states: Any, *args: Any, **kwargs: Any) -> Any:
     if _has_kernels_for(hidden_states):
         import torch_npu
 
-        return torch_npu.npu_geglu(hidden_states, dim=-1, approximate=0)[0]
+        result = torch_npu.npu_geglu(hidden_states, dim=-1, approximate=0)[0]
+        return once(result, "diffusers.geglu", _besides("activations"))
     hidden_states, gate = hidden_states.chunk(2, dim=-1)
     return hidden_states * self.gelu(gate)
 
@@ -59,6 +68,7 @@ def rms_norm(self: Any, hidden_states: Any) -> Any:
         import torch_npu
 
         normalized = torch_npu.npu_rms_norm(converted, weight, epsilon=self.eps)[0]
+        normalized = once(normalized, "diffusers.rms_norm", _besides("normalization"))
     else:
         variance = hidden_states.to(torch.float32).pow(2).mean(-1, keepdim=True)
         normalized = hidden_states * torch.rsqrt(variance + self.eps)

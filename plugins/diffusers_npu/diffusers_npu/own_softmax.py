@@ -11,16 +11,18 @@ from typing import Any
 
 import patchcore as pc
 from diffusers_npu.declared import LEGACY_NAMES, UP_TO
+from diffusers_npu.derivatives import once
 
 __all__ = ["PATCHES"]
 
 
-def _attend(query: Any, key: Any, value: Any, heads: int, scale: float) -> Any:
-    """Attend from tokens to tokens, (batch, tokens, heads * size)."""
+def _attend(query: Any, key: Any, value: Any, heads: int, scale: float, patched: str) -> Any:
+    """Attend from tokens to tokens, (batch, tokens, heads * size), in the patch of a class."""
     import torch
 
     split = (each.unflatten(2, (heads, -1)).transpose(1, 2) for each in (query, key, value))
-    return torch.nn.functional.scaled_dot_product_attention(*split, scale=scale).transpose(1, 2).flatten(2)
+    attended = torch.nn.functional.scaled_dot_product_attention(*split, scale=scale)
+    return once(attended, f"diffusers.softmax.{patched}").transpose(1, 2).flatten(2)
 
 
 def _on_npu(self: Any, x: Any, *rest: Any, **named: Any) -> bool:
@@ -42,7 +44,8 @@ def attention_pooling(self: Any, x: Any) -> Any:
     first = x.mean(dim=1, keepdim=True) + self.positional_embedding.to(x.dtype)
     x = torch.cat([first, x], dim=1)
     scale = self.dim_per_head**-0.5
-    return _attend(self.q_proj(first), self.k_proj(x), self.v_proj(x), self.num_heads, scale)[:, 0, :]
+    query, key, value = self.q_proj(first), self.k_proj(x), self.v_proj(x)
+    return _attend(query, key, value, self.num_heads, scale, "AttentionPooling")[:, 0, :]
 
 
 def time_projection(self: Any, x: Any, latents: Any, timestep_emb: Any) -> Any:
@@ -56,7 +59,8 @@ def time_projection(self: Any, x: Any, latents: Any, timestep_emb: Any) -> Any:
     latents = self.ln1(latents) * (1 + scale_msa[:, None]) + shift_msa[:, None]
     query = self.attn.to_q(latents)
     key, value = self.attn.to_kv(torch.cat((x, latents), dim=-2)).chunk(2, dim=-1)
-    latents = _attend(query, key, value, self.attn.heads, self.attn.scale**2)  # the class scales both factors
+    scale = self.attn.scale**2  # the class scales both factors
+    latents = _attend(query, key, value, self.attn.heads, scale, "IPAdapterTimeImageProjectionBlock")
     latents = self.attn.to_out[1](self.attn.to_out[0](latents)) + residual
     residual = latents
     latents = self.adaln_norm(latents) * (1 + scale_mlp[:, None]) + shift_mlp[:, None]
@@ -69,20 +73,23 @@ def perceiver(self: Any, image_embeds: Any, latents: Any) -> Any:
 
     image_embeds, latents = self.norm1(image_embeds), self.norm2(latents)
     key, value = self.to_kv(torch.cat((image_embeds, latents), dim=-2)).chunk(2, dim=-1)
-    return self.to_out(_attend(self.to_q(latents), key, value, self.heads, self.dim_head**-0.5))
+    scale = self.dim_head**-0.5
+    return self.to_out(_attend(self.to_q(latents), key, value, self.heads, scale, "PerceiverAttention"))
 
 
 def perceiver_cross(self: Any, image_embeds: Any, hidden_states: Any) -> Any:
     """Do ``PerceiverCrossAttention.forward``: hidden states attend to the image."""
     key, value = self.to_kv(self.norm1(image_embeds)).chunk(2, dim=-1)
-    return self.to_out(_attend(self.to_q(self.norm2(hidden_states)), key, value, self.heads, self.dim_head**-0.5))
+    query, scale = self.to_q(self.norm2(hidden_states)), self.dim_head**-0.5
+    return self.to_out(_attend(query, key, value, self.heads, scale, "PerceiverCrossAttention"))
 
 
 def self_attention_1d(self: Any, hidden_states: Any) -> Any:
     """Do ``SelfAttention1d.forward``, (batch, channels, tokens)."""
     tokens = self.group_norm(hidden_states).transpose(1, 2)
     scale = (self.channels // self.num_heads) ** -0.5
-    attended = _attend(self.query(tokens), self.key(tokens), self.value(tokens), self.num_heads, scale)
+    query, key, value = self.query(tokens), self.key(tokens), self.value(tokens)
+    attended = _attend(query, key, value, self.num_heads, scale, "SelfAttention1d")
     return self.dropout(self.proj_attn(attended).transpose(1, 2)) + hidden_states
 
 
@@ -90,7 +97,7 @@ def audio_block(self: Any, x: Any) -> Any:
     """Do ``LTX2AudioAttnBlock.forward``: one head, (batch, channels, height, width)."""
     normalized = self.norm(x)
     query, key, value = (each(normalized).flatten(2).transpose(1, 2) for each in (self.q, self.k, self.v))
-    attended = _attend(query, key, value, 1, x.shape[1] ** -0.5)
+    attended = _attend(query, key, value, 1, x.shape[1] ** -0.5, "LTX2AudioAttnBlock")
     return x + self.proj_out(attended.transpose(1, 2).reshape(x.shape))
 
 
