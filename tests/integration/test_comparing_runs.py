@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,29 @@ def test_ranks_are_compared_each_with_its_own(place: Workplace) -> None:
     done = place.run(*COMPARE, "--second=-p rolling", "--", *TORCHRUN, "ranks.py", code=1)
     assert "first divergence: step 1, forward: output of Net.first.linear in rank0\n" in done.out
     assert "  rank1    1 " in done.out or "--all shows them" in done.out
+
+
+def test_a_rank_without_its_recording_is_named_and_the_exit_code_is_no_agreement(place: Workplace) -> None:
+    for folder in ("first", "second"):
+        place.run(*RUN, "--record", folder, *TORCHRUN, "ranks.py")
+    assert "no divergence: " in place.run(*COMPARE, "first", "second").out
+    (place.folder / "second" / "rank1.records.jsonl").unlink()
+    done = place.run(*COMPARE, "first", "second", code=2)
+    assert "second has no recording of rank1: first has 2 processes, it has 1 process" in done.err
+
+
+def test_a_run_that_was_killed_is_no_agreement_until_it_was_run_again(place: Workplace) -> None:
+    script = TRAIN + "    if step == 1 and '--killed' in sys.argv:\n        os.kill(os.getpid(), signal.SIGKILL)\n"
+    place.write({"killed.py": f"import os, signal\n{script}"})
+    place.run(*RUN, "--record", "whole", "--record-steps", "1-3", "killed.py")
+    place.run(*RUN, "--record", "again", "--record-steps", "1-3", "killed.py", "--killed", code=-signal.SIGKILL)
+    done = place.run(*COMPARE, "whole", "again", code=2)
+    assert "no divergence up to where the recordings end: " in done.out
+    assert "again, main: the last line is missing" in done.err
+    place.run(*RUN, "--record", "again", "--record-steps", "1-3", "killed.py")
+    done = place.run(*COMPARE, "whole", "again")
+    assert done.out.startswith("no divergence: ")
+    assert "again, main: was started 2 times; of a step that is there twice, the last one counts" in done.out
 
 
 def test_ranks_that_the_program_spawns_are_recorded_and_their_workers_are_not(place: Workplace) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from patchcore import SettingsError
+from patchcore.plugin import main
 from patchcore_torch.compared import judging, output, reading
 from patchcore_torch.compared.judging import TOLERANCES, Comparison
 from patchcore_torch.recording.options import Ranges, RecordingOptions
@@ -121,14 +122,30 @@ class TestRecording:
         assert not comparison.diverges
         assert output.remarks(comparison) == [
             "1 record only in the first run, the first: step 1, forward: output of Net.a",
-            f"{second}, main: the last line is missing: the process was killed, or is still running",
+            f"{second}, main: the last line is missing: the process was killed, left by os._exit, or is still running",
         ]
+        assert output.make_page(comparison).good is False
 
     def test_of_a_process_that_was_started_again_has_the_steps_of_the_last_attempt(self, tmp_path: Path) -> None:
         folder = write(tmp_path / "a", line("Net"), line("Net", 2.0, step=2), end=False)
         write(folder, line("Net", 3.0, step=2), attempt=2)
         records = reading.read(folder).processes["main"].records
         assert [(record.key.step, record.numbers[0]) for record in records] == [(1, 1.0), (2, 3.0)]
+        other = write(tmp_path / "b", line("Net"), line("Net", 3.0, step=2))
+        comparison = compared(folder, other)
+        assert comparison.gaps == ()
+        text = f"{folder}, main: was started 2 times; of a step that is there twice, the last one counts"
+        assert output.remarks(comparison) == [text]
+
+    def test_with_half_a_step_of_a_killed_attempt_is_not_whole(self, tmp_path: Path) -> None:
+        folder = write(tmp_path / "a", line("Net"), line("Net", step=2), end=False)
+        write(folder, line("Net"), attempt=2)
+        assert not reading.read(folder).processes["main"].complete
+
+    def test_that_has_not_even_its_first_line_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "main.records.jsonl").write_text('{"format": 1, "proc')
+        with pytest.raises(SettingsError, match="has no whole line: the process was killed when it began"):
+            reading.read(tmp_path)
 
     def test_names_no_file_outside_its_folder(self, tmp_path: Path) -> None:
         folder = write(tmp_path / "a", line("Net", file="../../etc/passwd"))
@@ -152,6 +169,63 @@ class TestRecording:
     def test_that_is_missing_names_the_command_that_makes_it(self, tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match="make one: patchcore run --record"):
             reading.read(tmp_path)
+
+
+class TestRecordingsThatAgree:
+    """As far as they go. The exit code is 2 if one of them lacks a part that it was to have."""
+
+    @staticmethod
+    def code(first: Path, second: Path) -> int:
+        return main(["compare", str(first), str(second)])
+
+    def test_to_the_end_have_exit_code_0(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert self.code(write(tmp_path / "a", line("Net")), write(tmp_path / "b", line("Net"))) == 0
+        assert capsys.readouterr().out == "no divergence: 1 record agree; the largest difference is 0\n"
+
+    def test_until_one_was_killed_have_exit_code_2(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        first = write(tmp_path / "a", line("Net"), line("Net.a"))
+        second = write(tmp_path / "b", line("Net"), end=False)
+        assert self.code(first, second) == self.code(second, first) == 2
+        printed = capsys.readouterr()
+        assert printed.out.startswith("no divergence up to where the recordings end: 1 record agree")
+        assert f"whether the runs agree is not known: {second}, main: the last line is missing" in printed.err
+
+    def test_without_a_rank_have_exit_code_2(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        for folder, ranks in (("a", 2), ("b", 1)):
+            for rank in range(ranks):
+                write(tmp_path / folder, line("Net"), name=f"rank{rank}")
+        first, second = tmp_path / "a", tmp_path / "b"
+        assert self.code(first, second) == self.code(second, first) == 2
+        text = f"{second} has no recording of rank1: {first} has 2 processes, it has 1 process"
+        assert capsys.readouterr().err.count(f"whether the runs agree is not known: {text}\n") == 2
+
+    def test_without_a_step_have_exit_code_2(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        first = write(tmp_path / "a", line("Net"), line("Net", step=2))
+        second = write(tmp_path / "b", line("Net"))
+        assert self.code(first, second) == 2
+        assert f"{second}, main: was to record step 2 too, and did not" in capsys.readouterr().err
+
+    def test_until_one_was_full_have_exit_code_2(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        first, second = write(tmp_path / "a", line("Net")), write(tmp_path / "b", line("Net"), end=False)
+        with (second / "main.records.jsonl").open("a") as file:
+            file.write(json.dumps({"end": True, "full": True}) + "\n")
+        assert self.code(first, second) == 2
+        assert "the limit of 1024 MB was reached, later records are missing" in capsys.readouterr().err
+
+    def test_in_the_ranks_and_steps_that_one_was_to_have_agree(self, tmp_path: Path) -> None:
+        for rank in range(2):
+            write(tmp_path / "a", line("Net"), line("Net", step=2), name=f"rank{rank}")
+        options = {"limit": 1024, "ranks": "0", "steps": "1"}
+        write(tmp_path / "b", line("Net"), name="rank0", options=options)
+        comparison = compared(tmp_path / "a", tmp_path / "b")
+        assert (comparison.gaps, comparison.diverges) == ((), False)
+        assert output.remarks(comparison) == [
+            "only in the first recording: rank1",
+            "only the first run has steps 2 in rank0",
+        ]
+
+    def test_in_nothing_diverge_also_if_one_was_killed(self, tmp_path: Path) -> None:
+        assert self.code(write(tmp_path / "a", line("Net")), write(tmp_path / "b", line("Other"), end=False)) == 1
 
 
 class TestOptions:

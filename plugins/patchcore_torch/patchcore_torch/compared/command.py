@@ -1,4 +1,4 @@
-"""``patchcore compare``: where do two runs of a program begin to differ? Exit 1 when they do."""
+"""``patchcore compare``: where do two runs of a program begin to differ? Exit 1 when they do, 2 if nobody knows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Optional
 
 from patchcore import SettingsError
-from patchcore.plugin import EXIT_FINDINGS, EXIT_OK, add_format, need_jinja, print_json
+from patchcore.plugin import EXIT_FINDINGS, EXIT_OK, add_format, counted, need_jinja, print_json
 from patchcore_torch.compared import judging, output, reading, running
 
 __all__ = ["add_arguments", "main"]
@@ -56,7 +56,8 @@ def main(options: argparse.Namespace) -> int:
     """Compare and print; 1 when the runs differ.
 
     Raises:
-        SettingsError: an option is wrong, there is no recording, or the program failed.
+        SettingsError: an option is wrong, there is no recording, the program failed, or the recordings agree and one of
+            them is not whole.
     """
     tolerances = judging.parse_tolerances(options.rtol)
     if options.html is not None:
@@ -97,4 +98,10 @@ def _compare(recordings: list[reading.Recording], options: argparse.Namespace, t
         print_json(output.view(comparison))
     else:
         output.print_comparison(comparison, everything=options.all)
-    return EXIT_FINDINGS if comparison.diverges else EXIT_OK
+    if comparison.diverges:
+        return EXIT_FINDINGS
+    if comparison.gaps:
+        first, *more = comparison.gaps
+        rest = f" (and {counted(len(more), 'other gap')})" if more else ""
+        raise SettingsError(f"whether the runs agree is not known: {first}{rest}")
+    return EXIT_OK

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Optional
 
 from patchcore import SettingsError
-from patchcore.plugin import did_you_mean, judge_difference
+from patchcore.plugin import counted, did_you_mean, judge_difference
 from patchcore_torch.compared.reading import Key, Process, Record, Recording
+from patchcore_torch.recording.options import Ranges
 from patchcore_torch.recording.records import NAMES
 
 __all__ = ["TOLERANCES", "Comparison", "Difference", "Pair", "compare", "parse_tolerances"]
@@ -80,13 +81,17 @@ class Comparison(NamedTuple):
     Args:
         first, second: the recordings.
         processes: those that both have.
-        alone: names of processes that only one has.
+        alone_first, alone_second: names of processes that only one has.
+        gaps: why the two may differ although all that was compared agrees, a line each: a process, a step or the end
+            of a recording is missing that its options ask for.
     """
 
     first: Recording
     second: Recording
     processes: tuple[Difference, ...]
-    alone: tuple[str, ...]
+    alone_first: tuple[str, ...]
+    alone_second: tuple[str, ...]
+    gaps: tuple[str, ...]
 
     @property
     def diverges(self) -> bool:
@@ -132,9 +137,60 @@ def compare(first: Recording, second: Recording, tolerances: Mapping[str, float]
         tolerances: by dtype; see :data:`TOLERANCES`.
     """
     names = [name for name in first.processes if name in second.processes]
-    alone = sorted(set(first.processes) ^ set(second.processes))
+    alone_first, alone_second = (
+        tuple(sorted(set(one.processes) - set(other.processes))) for one, other in ((first, second), (second, first))
+    )
     found = tuple(_compare(first.processes[name], second.processes[name], tolerances) for name in names)
-    return Comparison(first, second, found, tuple(alone))
+    gaps = [
+        *_missing_processes(alone_first, first, second),
+        *_missing_processes(alone_second, second, first),
+        *(text for recording in (first, second) for text in _cut(recording)),
+        *(text for each in found for text in _missing_steps(each, first, second)),
+    ]
+    return Comparison(first, second, found, alone_first, alone_second, tuple(gaps))
+
+
+def _missing_processes(names: tuple[str, ...], has: Recording, lacks: Recording) -> list[str]:
+    """Return a line if a recording lacks processes of the other one that its options do not leave out."""
+    ranks = Ranges(_option(lacks, "ranks"), "ranks", 0)
+    missing = []
+    for name in names:
+        kind, _, number = name.rpartition("rank")
+        if kind or not number.isdecimal() or int(number) in ranks:
+            missing.append(name)
+    if not missing:
+        return []
+    sizes = [counted(len(each.processes), "process") for each in (has, lacks)]
+    return [f"{lacks.folder} has no recording of {', '.join(missing)}: {has.folder} has {sizes[0]}, it has {sizes[1]}"]
+
+
+def _missing_steps(found: Difference, first: Recording, second: Recording) -> list[str]:
+    lines = []
+    for steps, lacks in ((found.steps_first, second), (found.steps_second, first)):
+        asked = Ranges(_option(lacks, "steps"), "steps", 1)
+        missing = [str(step) for step in steps if step in asked]
+        if missing:
+            lines.append(f"{lacks.folder}, {found.process}: was to record step {', '.join(missing)} too, and did not")
+    return lines
+
+
+def _cut(recording: Recording) -> list[str]:
+    """Return a line for each process that was not recorded to its end."""
+    lines = []
+    for name, process in recording.processes.items():
+        if not process.complete:
+            why = "the process was killed, left by os._exit, or is still running"
+            lines.append(f"{recording.folder}, {name}: the last line is missing: {why}")
+        if process.full:
+            limit = process.facts["options"]["limit"]
+            lines.append(f"{recording.folder}, {name}: the limit of {limit} MB was reached, later records are missing")
+    return lines
+
+
+def _option(recording: Recording, name: str) -> str:
+    """Return an option that a recording was made with, which is the same for its processes."""
+    process = next(iter(recording.processes.values()))
+    return str(dict(process.facts.get("options", {})).get(name, ""))
 
 
 def _compare(first: Process, second: Process, tolerances: Mapping[str, float]) -> Difference:

@@ -42,7 +42,8 @@ def summary(comparison: Comparison) -> list[str]:
     agreed = sum(process.agreed for process in comparison.processes)
     if not comparison.diverges:
         largest = max(process.largest for process in comparison.processes)
-        return [f"no divergence: {counted(agreed, 'record')} agree; the largest difference is {largest:.3g}"]
+        start = "no divergence up to where the recordings end" if comparison.gaps else "no divergence"
+        return [f"{start}: {counted(agreed, 'record')} agree; the largest difference is {largest:.3g}"]
     found = comparison.first_divergence
     if found is None:
         return ["nothing could be compared: the two recordings have no record in common"]
@@ -66,8 +67,9 @@ def summary(comparison: Comparison) -> list[str]:
 def remarks(comparison: Comparison) -> list[str]:
     """Return what could not be compared, and what the recordings lack."""
     lines = []
-    if comparison.alone:
-        lines.append(f"only in one of the recordings: {', '.join(comparison.alone)}")
+    for names, which in ((comparison.alone_first, "first"), (comparison.alone_second, "second")):
+        if names:
+            lines.append(f"only in the {which} recording: {', '.join(names)}")
     for process in comparison.processes:
         where = _in(process, comparison)
         for keys, which in ((process.only_first, "first"), (process.only_second, "second")):
@@ -76,6 +78,7 @@ def remarks(comparison: Comparison) -> list[str]:
         for steps, which in ((process.steps_first, "first"), (process.steps_second, "second")):
             if steps:
                 lines.append(f"only the {which} run has steps {', '.join(map(str, steps))}{where}")
+    lines += comparison.gaps
     for recording in (comparison.first, comparison.second):
         for recorded in recording.processes.values():
             lines += [f"{recording.folder}, {recorded.name}: {text}" for text in _faults(recorded)]
@@ -84,10 +87,8 @@ def remarks(comparison: Comparison) -> list[str]:
 
 def _faults(process: Process) -> list[str]:
     faults = []
-    if not process.complete:
-        faults.append("the last line is missing: the process was killed, or is still running")
-    if process.full:
-        faults.append(f"the limit of {process.facts['options']['limit']} MB was reached, later records are missing")
+    if process.attempts > 1:
+        faults.append(f"was started {process.attempts} times; of a step that is there twice, the last one counts")
     if process.unseen:
         faults.append(f"{counted(process.unseen, 'tensor')} without values, not recorded")
     return faults
@@ -134,6 +135,7 @@ def view(comparison: Comparison) -> dict[str, Any]:
         "first": str(comparison.first.folder),
         "second": str(comparison.second.folder),
         "diverges": comparison.diverges,
+        "gaps": list(comparison.gaps),
         "processes": [_view(process) for process in comparison.processes],
         "remarks": remarks(comparison),
     }
@@ -180,7 +182,7 @@ def make_page(comparison: Comparison) -> TablesPage:
         "patchcore compare",
         "Two runs",
         first,
-        good=not comparison.diverges,
+        good=not comparison.diverges and not comparison.gaps,
         facts=[("first run", str(comparison.first.folder)), ("second run", str(comparison.second.folder))],
         notes=[*(line.strip() for line in rest), *remarks(comparison)],
         tables=tables,

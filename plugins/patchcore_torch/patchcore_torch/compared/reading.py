@@ -106,7 +106,9 @@ class Process(NamedTuple):
     Args:
         name: ``main`` or ``rank3``.
         records: in the order of execution.
-        complete: whether its last line is there.
+        complete: whether it was recorded to the end: its last line is there, and no step is left of an earlier attempt
+            that was killed in it.
+        attempts: how many times it was started.
         full: whether it reached its limit of megabytes.
         unseen: how many tensors could not be described.
         patches: those that were applied, with their targets; empty if the last line is missing.
@@ -116,6 +118,7 @@ class Process(NamedTuple):
     name: str
     records: tuple[Record, ...]
     complete: bool
+    attempts: int
     full: bool
     unseen: int
     patches: Mapping[str, tuple[str, ...]]
@@ -164,16 +167,22 @@ def _number(attempt: tuple[int, Process]) -> int:
 def _joined(attempts: list[Process]) -> Process:
     last = attempts[-1]
     records: tuple[Record, ...] = ()
+    cut: set[int] = set()  # steps in which an attempt was killed
     for process in attempts:
         again = {record.key.step for record in process.records}
         records = (*(record for record in records if record.key.step not in again), *process.records)
-    return last._replace(records=records)
+        cut -= again
+        if again and not process.complete:
+            cut.add(max(again))
+    return last._replace(records=records, complete=last.complete and not cut, attempts=len(attempts))
 
 
 def _read_file(path: Path) -> tuple[int, Process]:
     try:
         lines = _lines(path)
-        first = next(lines, {})
+        first = next(lines, None)
+        if first is None:
+            raise SettingsError(f"{path} has no whole line: the process was killed when it began; delete the file")
         if first.get("format") != FORMAT:
             raise SettingsError(f"{path} has format {first.get('format')!r}; this patchcore-torch reads {FORMAT}")
         records, last = [], {}
@@ -187,6 +196,7 @@ def _read_file(path: Path) -> tuple[int, Process]:
             str(first["process"]),
             tuple(records),
             bool(last),
+            1,
             last.get("full") is True,
             int(last.get("unseen", 0)),
             patches,
