@@ -58,7 +58,8 @@ def test_is_applied_and_reverted(patch: pc.Patch) -> None:
         record = patcher.report()[patch.name]
         if record.status == "skipped":
             pytest.skip(record.reason)
-        assert [change.status for change in record.changes] == ["applied"] * len(patch.changes), str(record)
+        for change in record.changes:  # a name that is added exists if the lines that added it have run here
+            assert change.status == "applied" or change.reason.endswith(" already exists"), str(change)
     assert not patcher.applied
 '''
 

@@ -213,6 +213,20 @@ def test_patches_can_wait_for_an_import(place: Place) -> None:
     assert early.stdout == "3\n"
 
 
+def test_the_tests_pass_where_the_lines_of_a_library_have_added_a_name_already(place: Place) -> None:
+    (place.folder / "adds.py").write_text("import biglib, fast\nbiglib.extra = fast.extra\nbiglib.clear = fast.scale\n")
+    (place.folder / "train.py").write_text("import adds, biglib\nprint(biglib.extra(1), biglib.clear(2))\n")
+    place.run("-m", "patchcore", "adopt", "shop-npu", "--phase", "after:adds", "--", "train.py")
+    package = place.folder / "shop-npu"
+    test = ("-m", "pytest", "-q", "-p", "no:cacheprovider", package)
+    done = place.run(*test, path=(package, place.folder))
+    assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout
+    plugin = package / "shop_npu" / "plugin.py"
+    plugin.write_text(plugin.read_text().replace('"fast:scale"', '"fast:absent"'))
+    done = place.run(*test, path=(package, place.folder))
+    assert "1 failed" in done.stdout, done.stdout
+
+
 def test_split_makes_a_patch_for_each_module_of_new_code() -> None:
     rows = [row("lib:a", layers="shop 1.0: shop.norms:a"), row("lib:b", layers="shop 1.0: shop.ropes:b()")]
     assert [group.name for group in adopt(rows).groups] == ["shop"]
