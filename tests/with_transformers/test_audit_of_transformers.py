@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
+import running
 import transformers
+from test_programs import ENVIRONMENT, PROGRAMS
 
+import transformers_npu
 from transformers_npu.plugin import known_foreign_patches
+
+STOCK = """
+import torch
+import transformers.trainer
+from transformers import LlamaConfig, LlamaForCausalLM
+
+sizes = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 2, "num_key_value_heads": 2}
+model = LlamaForCausalLM(LlamaConfig(vocab_size=16, num_hidden_layers=1, **sizes))
+model(input_ids=torch.ones(1, 3, dtype=torch.long)).logits.sum().backward()
+"""
 
 
 def test_known_patches_are_in_the_sources() -> None:
@@ -17,3 +35,30 @@ def test_known_patches_are_in_the_sources() -> None:
     assert "logging.Logger.warning_once = warning_once" in logging
     by, modeling = texts["torch.nn.modules.module:Module.smart_apply"]
     assert 'hasattr(torch.nn.Module, "smart_apply")' in modeling
+
+
+def test_a_stock_process_has_only_well_known_patches(tmp_path: Path) -> None:
+    program = tmp_path / "stock.py"
+    program.write_text(STOCK, encoding="utf-8")
+    installed = any(entry.value == "transformers_npu.plugin" for entry in entry_points(group="npu_patches"))
+    options = (*(() if installed else ("-p", "transformers_npu.plugin")), "--format", "json", "--disable", "*")
+    done = subprocess.run(
+        [sys.executable, "-m", "patchcore", "audit", *options, "--", PROGRAMS / "without_torch_npu.py", program],
+        env={**running.without_npu(), **ENVIRONMENT, "PYTHONPATH": path_with_plugin()},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-6000:]
+    (process,) = json.loads(done.stdout)["processes"]
+    assert process["incomplete"] == []
+    found = {row["target"]: row for row in process["findings"] if row["by"] != "patchcore"}
+    assert [(row["target"], row["by"], row["written at"]) for row in found.values() if not row["known"]] == []
+    assert {"logging:Logger.warning_once", "torch.nn.modules.module:Module.smart_apply"} <= found.keys()
+
+
+def path_with_plugin() -> str:
+    """Return PYTHONPATH with the folder of the plugin, which need not be installed."""
+    folder = Path(transformers_npu.__file__).parents[1]
+    return os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])

@@ -20,7 +20,7 @@ from types import (
 )
 from typing import Any, Callable, NamedTuple
 
-from patchcore.builtin.audit.owners import replaces_python
+from patchcore.builtin.audit.owners import owner_of_module, replaces_python
 from patchcore.objects.modules import (
     ABSENT,
     class_namespace,
@@ -196,6 +196,16 @@ class Copies:
                 found.append((name, module))
         return found
 
+    def take_again(self) -> None:
+        """Copy each module whose own file was executed again, past Python's import system: that is no patch.
+
+        transformers does so with its own package (5.24, ``direct_transformers_import`` of ``utils/import_utils.py``).
+        """
+        for name, before in list(self.modules.items()):
+            now = sys.modules.get(name)
+            if now is not before and now is not None and name not in MAIN and _of_same_file(name, before, now):
+                self.take(name, now)
+
     def differences(self, *, bodies: bool = True) -> Iterator[Difference]:
         """Yield each name that differs from its copy now.
 
@@ -268,6 +278,15 @@ def _classes(space: Mapping[str, Any], module: str, path: str, depth: int) -> It
         yield value, place
         if depth:
             yield from _classes(class_namespace(value), module, place, depth - 1)
+
+
+def _of_same_file(name: str, before: Any, now: Any) -> bool:
+    """Return whether two modules are of one file, and the type of the second one is Python's or of its own package."""
+    if not (_has_loader(before) and _has_loader(now)):
+        return False
+    files = [module.__dict__["__spec__"].origin for module in (before, now)]
+    own = type(now) is ModuleType or owner_of_module(type(now).__module__) == owner_of_module(name)
+    return own and files[0] is not None and files[0] == files[1]
 
 
 def _has_loader(module: Any) -> bool:

@@ -117,6 +117,7 @@ class Recorder:
         """
         begun = time.perf_counter()
         with self._lock:
+            self.copies.take_again()
             found = list(self.copies.differences(bodies=after is None))
             for difference in found:
                 states = self.seen.setdefault(difference.place, [])

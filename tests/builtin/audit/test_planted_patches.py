@@ -262,6 +262,63 @@ def test_a_patch_that_undoes_another_is_a_conflict(make_package: Any, run_python
     assert printed == "biglib:scale two owners: one and two; one.py:2 is no longer called\n"
 
 
+def test_a_package_that_executes_its_own_file_again_is_no_finding_and_is_watched(
+    make_package: Any, run_python: Callable[..., str]
+) -> None:
+    again = """
+        import importlib.util, sys
+        def execute():
+            spec = importlib.util.spec_from_file_location("biglib", sys.modules["biglib"].__spec__.origin)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+    """
+    lazy = """
+        import sys, types
+        class Lazy(types.ModuleType):
+            pass
+        made = Lazy("biglib")
+        made.__spec__ = __spec__
+        made.__path__ = __path__
+        def scale(x): return x
+        made.scale = scale
+        sys.modules["biglib"] = made
+    """
+    make_package(
+        {
+            "biglib": lazy,
+            "biglib.again": again,
+            "biglib.once": "from biglib.again import execute\nexecute()",
+            "tool": "import biglib\ndef scale(x): return 2\nbiglib.scale = scale",
+            "proxy": """
+                import sys, types
+                class Proxy(types.ModuleType):
+                    pass
+                made = Proxy("biglib")
+                made.__spec__ = sys.modules["biglib"].__spec__
+                sys.modules["biglib"] = made
+            """,
+        }
+    )
+    printed = run_python("""
+        import sys
+        import patchcore as pc
+        pc.audit()
+        import biglib
+        executed = biglib
+        import biglib.once
+        assert sys.modules["biglib"] is not executed
+        print([(found.target, found.by) for found in pc.audit().findings])
+        import tool
+        print([(found.target, found.by) for found in pc.audit().findings])
+        import proxy
+        print([(found.target, found.kind) for found in pc.audit().findings])
+        """)
+    first, second, third = printed.splitlines()
+    assert first == "[]"
+    assert second == "[('biglib:scale', 'tool')]"
+    assert "(\"sys.modules['biglib']\", 'module')" in third
+
+
 def test_an_audit_that_starts_late_says_so(make_package: Any, run_python: Callable[..., str]) -> None:
     make_package({"biglib": "def scale(x): return x", "tool": "import biglib\nbiglib.scale = len"})
     printed = run_python("""
