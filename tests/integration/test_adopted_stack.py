@@ -27,3 +27,10 @@ def test_page_shows_the_code_of_the_edited_plugin() -> None:
     shown = PAGE.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
     for part in shown.split("\n\n\n"):
         assert part.strip() in code
+
+
+def test_page_shows_the_code_of_the_plugin_of_single_objects() -> None:
+    code = (EXAMPLE / "edited" / "stack_npu" / "narrowing.py").read_text(encoding="utf-8")
+    shown = PAGE.read_text(encoding="utf-8").partition("## Single objects")[2].partition("```python\n")[2]
+    for part in shown.partition("```")[0].split("\n\n\n"):
+        assert part.strip() in code
