@@ -17,6 +17,7 @@ from transformers_npu.doors.patches import SDPA
 from transformers_npu.families.patches import PATCHES
 
 NORM, ROTARY, MLP = "transformers.rms_norm", "transformers.rotary", "transformers.gated_mlp"
+SINKS = "transformers.sinks"
 BOTH = (NORM, ROTARY)
 EXPERTS = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
 PAD = {"pad_token_id": 0}
@@ -66,7 +67,7 @@ MODELS: list[tuple[str, str, tuple[str, ...], dict[str, Any]]] = [
     ("Olmo3", "ForCausalLM", BOTH, PAD),
     ("Olmoe", "ForCausalLM", BOTH, EXPERTS),
     ("FlexOlmo", "ForCausalLM", BOTH, {**EXPERTS, **PAD}),
-    ("GptOss", "ForCausalLM", (NORM,), {**EXPERTS, "head_dim": 8}),
+    ("GptOss", "ForCausalLM", (NORM, SINKS), {**EXPERTS, "head_dim": 8}),
     ("Falcon", "ForCausalLM", (ROTARY,), {"alibi": False}),
     ("Cohere", "ForCausalLM", (ROTARY,), PAD),
     ("Cohere2", "ForCausalLM", (ROTARY,), {**PAD, "head_dim": 8}),

@@ -8,6 +8,7 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Callable
 
 import pytest
@@ -31,12 +32,16 @@ ONLY_IN = {
         "axk1:apply_rotary_pos_emb_interleave",
         "esm:apply_rotary_pos_emb",
         "glm4v:apply_rotary_pos_emb",
+        "deepseek_v4:eager_attention_forward",
+        "granite_swa:eager_attention_forward",
+        "openai_privacy_filter:eager_attention_forward",
     },
     4: {
         "qwen3_next:Qwen3NextRMSNormGated.forward",
         "bamba:BambaRMSNormGated.forward",
         "deepseek_v3:apply_rotary_pos_emb_interleave",
         "dinov2:Dinov2SwiGLUFFN.forward",
+        "gpt_oss:eager_attention_forward",
     },
 }
 
@@ -85,7 +90,7 @@ def test_each_check_fails_if_the_kernel_is_wrong(patch: pc.Patch, wrong: Any, mo
 
         return call
 
-    for name in ("npu_rms_norm", "npu_rotary_mul", "npu_swiglu", "npu_geglu"):
+    for name in ("npu_rms_norm", "npu_rotary_mul", "npu_swiglu", "npu_geglu", "npu_fusion_attention"):
         monkeypatch.setattr(torch_npu, name, spoiled(getattr(torch_npu, name)))
     results = verified(patch, rounds=2, sizes=[pc.Size.SMALL], dtypes=["float32"])
     assert [result.check for result in results if result.status != "differs"] == []
@@ -97,6 +102,8 @@ def test_calls_with_tensors_of_the_cpu_go_to_the_original() -> None:
     same = torch.nn.Identity()
     arguments = {"x": x, "q": x, "k": x, "cos": cos, "sin": cos, "dim": 1, "gate": x, "weight": weight, "eps": 1e-6}
     arguments.update(projection=same, down=same, dropout=same, activation=torch.nn.SiLU())
+    layer = SimpleNamespace(sinks=torch.ones(2), num_key_value_groups=1, training=True)
+    arguments.update(module=layer, query=x, key=x, value=x, mask=None, scaling=0.5, dropout=0.0)
     for family in families().values():
         module, _, name = family.kernel.partition(":")
         takes = getattr(importlib.import_module(f"transformers_npu.kernels.{module}"), f"takes_{name}")

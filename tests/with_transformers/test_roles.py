@@ -43,10 +43,16 @@ def test_experts_are_behind_a_door_of_transformers_5_only(capsys: pytest.Capture
 
 
 def test_attention_is_left_alone_where_no_door_leads_to_it(capsys: pytest.CaptureFixture[str]) -> None:
-    found = roles_of("gpt_oss", capsys)
-    assert "left alone" in found["GptOssAttention"]
-    assert "the model has no sdpa" in found["GptOssAttention"]
+    found = roles_of("time_series_transformer", capsys)
+    assert "left alone" in found["TimeSeriesTransformerAttention"]
+    assert "the model has no sdpa" in found["TimeSeriesTransformerAttention"]
     assert "a softmax of its own" in roles_of("big_bird", capsys)["BigBirdBlockSparseAttention"]
+
+
+def test_attention_with_sinks_is_patched(capsys: pytest.CaptureFixture[str]) -> None:
+    found = roles_of("gpt_oss", capsys)
+    assert "patched" in found["GptOssAttention"]
+    assert "patched" in found["eager_attention_forward"]
 
 
 @pytest.fixture

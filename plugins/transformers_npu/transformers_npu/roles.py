@@ -31,7 +31,7 @@ __all__ = ["Role", "add_parser", "roles_of"]
 
 EXIT_USAGE = 2
 #: A class or function without any of these words has no role.
-WORDS = re.compile(rb"rsqrt|rms_norm|\bcos\b|\.chunk\(|act_fn|\bact\b|activation_fn|silu|gate_proj")
+WORDS = re.compile(rb"rsqrt|rms_norm|\bcos\b|\.chunk\(|act_fn|\bact\b|activation_fn|silu|gate_proj|\bsinks\b")
 PATCHED, DOOR, LEFT = "patched", "reached by the library's door", "left alone"
 ATTENTION, EXPERTS = "attention", "experts"
 #: A class of a module: its decorators, its name, its body.
@@ -140,14 +140,21 @@ def roles_of(folder: Path) -> Iterator[Role]:
         if path.name.startswith(("modeling_tf_", "modeling_flax_")):
             continue
         source = path.read_bytes()
-        yield from _behind_doors(folder.name, source.decode("utf-8"))
-        for item in read_items(source, WORDS) if WORDS.search(source) else ():
+        items = list(read_items(source, WORDS)) if WORDS.search(source) else []
+        yield from _behind_doors(folder.name, source.decode("utf-8"), any(_has_sinks(item) for item in items))
+        for item in items:
             role = _role(folder.name, item)
             if role is not None:
                 yield role
 
 
-def _behind_doors(model: str, source: str) -> Iterator[Role]:
+def _has_sinks(item: Item) -> bool:
+    """Return whether a function is an attention with sinks that is patched."""
+    family = families().get("" if item.formula is None else item.formula.text)
+    return family is not None and family.kernel.startswith("sinks:")
+
+
+def _behind_doors(model: str, source: str, has_sinks: bool) -> Iterator[Role]:
     """Yield the attentions and the experts in a source; those that transformers looks up by name, and others."""
     has_sdpa = re.search(r"_supports_sdpa\s*=\s*True", source) is not None
     for decorators, name, body in CLASS.findall(source):
@@ -158,6 +165,8 @@ def _behind_doors(model: str, source: str) -> Iterator[Role]:
         if "ALL_ATTENTION_FUNCTIONS" in body:
             if has_sdpa:
                 yield Role(model, name, ATTENTION, DOOR, "AttentionInterface: npu_fusion_attention", "")
+            elif has_sinks:
+                yield Role(model, name, ATTENTION, PATCHED, "its function has sinks: npu_fusion_attention", "")
             else:
                 yield Role(model, name, ATTENTION, LEFT, "the model has no sdpa: a softmax of its own by default", "")
         elif "scaled_dot_product_attention(" in body:

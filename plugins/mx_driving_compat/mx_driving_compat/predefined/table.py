@@ -18,6 +18,7 @@ _ALL_OF_TRANSFORMERS = (
     "transformers.rms_norm",
     "transformers.rotary",
     "transformers.gated_mlp",
+    "transformers.sinks",
 )
 
 

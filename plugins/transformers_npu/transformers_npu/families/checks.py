@@ -9,6 +9,7 @@ import functools
 import importlib
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Callable, Optional, Union
 
 import patchcore as pc
@@ -117,7 +118,33 @@ def _mlp(rng: random.Random, size: pc.Size, family: Family, example: tuple[str, 
     return _case(family, example, {"x": (4 * _normal(rng, shape)).requires_grad_()}, constants)
 
 
-_CASES = {"norms": _norm, "rotary": _rotary, "mlps": _mlp}
+def _sinks(rng: random.Random, size: pc.Size, family: Family, example: tuple[str, Item]) -> pc.Case:
+    """Draw an attention with sinks: no mask, a causal one, a window; with padding on the left, too."""
+    import torch
+
+    heads, groups, batch = rng.randint(1, 2), rng.choice((1, 2)), rng.randint(1, 3)
+    positions = size.draw(rng, small=(2, 12), typical=(64, 128))
+    before = rng.choice((0, 3))  # keys of a cache
+    width = size.draw(rng, small=(1, 24), typical=(32, 64))
+    query = _normal(rng, (batch, heads * groups, positions, width)).requires_grad_()
+    key, value = (_normal(rng, (batch, heads, positions + before, width)).requires_grad_() for _ in range(2))
+    sinks = (4 * _normal(rng, (heads * groups,))).requires_grad_()
+    seen = torch.ones(positions, positions + before, dtype=torch.bool).tril(before)
+    seen = seen.triu(before - rng.randint(0, positions)).expand(batch, 1, -1, -1).clone()
+    padding = rng.randint(0, positions - 1)
+    seen[0, ..., :padding] = False
+    masked, scaling = rng.random() < 0.8, rng.choice((width**-0.5, 0.7))
+
+    def call(query: Any, key: Any, value: Any, sinks: Any) -> Any:
+        mask = torch.zeros(seen.shape, dtype=query.dtype).masked_fill(~seen, torch.finfo(query.dtype).min)
+        layer = SimpleNamespace(sinks=sinks, num_key_value_groups=groups, training=True)
+        function = getattr(importlib.import_module(example[0]), example[1].name)
+        return function(layer, query, key, value, mask.to(query.device) if masked else None, scaling=scaling)[0]
+
+    return pc.Case(call, [query, key, value, sinks])
+
+
+_CASES = {"norms": _norm, "rotary": _rotary, "mlps": _mlp, "sinks": _sinks}
 
 
 def _case(family: Family, example: tuple[str, Item], values: dict[str, Any], constants: dict[str, Any]) -> pc.Case:

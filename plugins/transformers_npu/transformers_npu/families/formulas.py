@@ -19,7 +19,7 @@ from typing import NamedTuple, Optional, Union
 __all__ = ["Formula", "Scope", "formula_of", "imported_names"]
 
 #: The longest text that is followed, in characters.
-LONGEST = 6000
+LONGEST = 10000
 #: How deep calls of own methods and functions are followed.
 DEEPEST = 4
 

@@ -1,4 +1,4 @@
-"""The patches of norms, rotary embeddings and gated MLPs."""
+"""The patches of norms, rotary embeddings, gated MLPs and attention with sinks."""
 
 from __future__ import annotations
 
@@ -51,5 +51,11 @@ GATED_MLP = _patch(
     "mlps",
     "gated_mlp_changes",
 )
+SINKS = _patch(
+    "transformers.sinks",
+    "attention with sinks, of gpt_oss and others, in npu_fusion_attention",
+    "sinks",
+    "sinks_changes",
+)
 
-PATCHES = (RMS_NORM, ROTARY, GATED_MLP)
+PATCHES = (RMS_NORM, ROTARY, GATED_MLP, SINKS)

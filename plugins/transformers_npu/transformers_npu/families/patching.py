@@ -21,7 +21,7 @@ from patchcore.plugin import module_file
 from transformers_npu.families.formulas import Formula
 from transformers_npu.families.reading import Item, may_have_roles, read_items
 
-__all__ = ["Family", "families", "gated_mlp_changes", "rms_norm_changes", "rotary_changes"]
+__all__ = ["Family", "families", "gated_mlp_changes", "rms_norm_changes", "rotary_changes", "sinks_changes"]
 
 #: The packages whose modules are looked at: of transformers, and of ``trust_remote_code=True``.
 PACKAGES = ("transformers.models.*", "transformers_modules.*")
@@ -69,6 +69,11 @@ def rotary_changes(module: ModuleType) -> list[pc.Replace]:
 def gated_mlp_changes(module: ModuleType) -> list[pc.Replace]:
     """Return the changes of the gated MLPs in a module; argument as above."""
     return list(_changes(module, "mlps"))
+
+
+def sinks_changes(module: ModuleType) -> list[pc.Replace]:
+    """Return the changes of the attentions with sinks in a module; argument as above."""
+    return list(_changes(module, "sinks"))
 
 
 def _changes(module: ModuleType, kernels: str) -> Iterator[pc.Replace]:

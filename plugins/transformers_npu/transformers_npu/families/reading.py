@@ -11,8 +11,8 @@ from transformers_npu.families.formulas import Formula, Scope, formula_of, impor
 
 __all__ = ["Item", "may_have_roles", "read_items"]
 
-#: A class or function without any of these words is no norm, rotary embedding or MLP that a kernel replaces.
-PATCHED = re.compile(rb"rsqrt|\bcos\b|\.chunk\(")
+#: A class or function without any of these words is no norm, rotary embedding, MLP or attention that a kernel replaces.
+PATCHED = re.compile(rb"rsqrt|\bcos\b|\.chunk\(|\bsinks\b")
 #: Nor is one with more lines.
 MOST_LINES = 120
 

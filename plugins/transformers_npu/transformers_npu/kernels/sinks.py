@@ -1,0 +1,111 @@
+"""Attention with sinks, ``torch_npu.npu_fusion_attention``: each head has a learned score that no value belongs to.
+
+``weights = softmax([scale * q k + mask, sink])`` without the last column. Models that have sinks compute this in a
+function of their modules. Their mask has numbers, which are 0 or the lowest one; the kernel gets truth values.
+
+The kernel does not return the weights. So a layer whose forward is hooked or replaced, as transformers does where a
+program asks for ``output_attentions``, goes to the original.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers_npu.kernels.calls import alike, once
+
+__all__ = ["attention_with_sinks", "takes_attention_with_sinks"]
+
+LONGEST_HEAD = 768
+MOST_HEADS = 256
+LONGEST_SEQUENCE = 1 << 20
+#: Also computes rows of which every key is masked, as they are in a batch that is padded on the left.
+WITH_MASKED_ROWS = 2
+
+#: By mask: its version, and where it hides a pair; None for a mask with other numbers. All layers get the same masks.
+_hidden_pairs: Any = None
+
+
+def attention_with_sinks(
+    module: Any, query: Any, key: Any, value: Any, mask: Any, scaling: float, dropout: float
+) -> tuple[Any, None]:
+    """Return the result, (batch, positions, heads, size), and ``None`` in the place of the weights.
+
+    Args:
+        module: the layer, with ``sinks``, one number for each head.
+        query: (batch, heads, positions, size).
+        key: (batch, heads of keys, keys, size).
+        value: of the shape of the key.
+        mask: (batch or 1, 1, positions, keys), 0 or the lowest number; ``None`` for none.
+        scaling: the factor of the scores.
+        dropout: 0 in training.
+    """
+    import torch_npu
+
+    options: dict[str, Any] = {"scale": scaling, "sink": module.sinks.float()}
+    if mask is not None:
+        hidden = _hidden(mask).expand(mask.shape[0], 1, query.shape[2], key.shape[2]).contiguous()
+        options.update(atten_mask=hidden, inner_precise=WITH_MASKED_ROWS)
+    inputs = [each.contiguous() for each in (query, key, value)]
+    result = torch_npu.npu_fusion_attention(*inputs, query.shape[1], "BNSD", **options)[0]
+    return once(result.transpose(1, 2).contiguous(), "transformers.sinks"), None
+
+
+def takes_attention_with_sinks(
+    module: Any, query: Any, key: Any, value: Any, mask: Any, scaling: Any, dropout: Any
+) -> bool:
+    """Return True for a call that :func:`attention_with_sinks` computes; the same arguments."""
+    import torch
+
+    if not alike(query, key, value, module.sinks) or torch.is_autocast_enabled("npu"):
+        return False
+    if getattr(module, "_forward_hooks", None) or "forward" in vars(module) or (dropout and module.training):
+        return False
+    if not query.dim() == key.dim() == 4 or key.shape != value.shape or type(scaling) is not float:
+        return False
+    batch, heads, positions, size = query.shape
+    return bool(
+        query.numel()
+        and key.numel()
+        and key.shape[0] == batch
+        and key.shape[3] == size <= LONGEST_HEAD
+        and key.shape[1] * module.num_key_value_groups == heads <= MOST_HEADS
+        and module.sinks.shape == (heads,)
+        and max(positions, key.shape[2]) <= LONGEST_SEQUENCE
+        and (mask is None or _mask_fits(mask, query, key))
+    )
+
+
+def _mask_fits(mask: Any, query: Any, key: Any) -> bool:
+    return bool(
+        alike(query, mask)
+        and not mask.requires_grad
+        and mask.dim() == 4
+        and mask.shape[0] in (1, query.shape[0])
+        and mask.shape[1:] == (1, query.shape[2], key.shape[2])
+        and _hidden(mask) is not None
+    )
+
+
+def _hidden(mask: Any) -> Any:
+    """Return where a mask hides a pair, ``None`` if it has numbers other than 0 and the lowest one.
+
+    Reading whether it has waits for the device, once for a mask that all layers share.
+    """
+    global _hidden_pairs
+    from torch.utils.weak import WeakTensorKeyDictionary
+
+    if mask.is_inference():
+        return _read(mask)
+    if _hidden_pairs is None:
+        _hidden_pairs = WeakTensorKeyDictionary()
+    found = _hidden_pairs.get(mask)
+    if found is None or found[0] != mask._version:
+        found = _hidden_pairs[mask] = (mask._version, _read(mask))
+    return found[1]
+
+
+def _read(mask: Any) -> Any:
+    import torch
+
+    hidden = mask <= torch.finfo(mask.dtype).min
+    return hidden if bool((hidden | (mask == 0)).all()) else None
