@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from patchcore.hookspecs import hookimpl
 
 if TYPE_CHECKING:
+    from patchcore.planning.candidates import Candidate
     from patchcore.planning.conditions import Environment
     from patchcore.planning.plan import PlannedPatch
     from patchcore.report import Remark
@@ -26,7 +27,13 @@ def find_holders(originals: Iterable[Any], ours: Iterable[Any]) -> Sequence[tupl
     return [(held, place.kind, place.where) for held, place in find_unreachable(originals, ours)]
 
 
-@hookimpl
+def _change_classes(candidates: Sequence[Candidate]) -> bool:
+    """True if a target may be in a class: it has a dot behind its module, or its module is not known yet."""
+    targets = [change.target for candidate in candidates for change in candidate.patch.changes]
+    return any(len(target.path) > 1 for target in targets)
+
+
+@hookimpl(concerns=_change_classes)
 def remarks(entry: PlannedPatch, environment: Environment, thorough: bool) -> Sequence[Remark]:
     if "pydantic" not in sys.modules:
         return ()
