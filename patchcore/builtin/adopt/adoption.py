@@ -113,7 +113,9 @@ def adopt(rows: Iterable[Mapping[str, str]], *, split: bool = False) -> Adoption
     conflicts: dict[str, str] = {}
     importing: list[str] = []
     # What a class inherits may be patched, too: first that, then the class.
-    for row in sorted({row["target"]: row for row in rows}.values(), key=lambda row: bool(row["inherited"])):
+    ordered = sorted({row["target"]: row for row in rows}.values(), key=lambda row: bool(row["inherited"]))
+    bases = _bases(ordered)
+    for row in ordered:
         if row["by"] == PATCHCORE or row["known"]:
             continue
         why = _obstacle(row)
@@ -131,7 +133,7 @@ def adopt(rows: Iterable[Mapping[str, str]], *, split: bool = False) -> Adoption
         if home in left:
             left[target] = Left(target, f"it has the code of {home}", left[home].written)
             del followers[target]
-    return Adoption(tuple(_groups(stacks)), tuple(left.values()), followers, conflicts, tuple(importing))
+    return Adoption(tuple(_groups(stacks, bases)), tuple(left.values()), followers, conflicts, tuple(importing))
 
 
 def _obstacle(row: Mapping[str, str]) -> str:
@@ -166,11 +168,19 @@ def _layers(row: Mapping[str, str], *, split: bool) -> Iterable[_Layer]:
         yield _Layer(maker, change, requires)
 
 
-def _groups(stacks: Mapping[str, list[_Layer]]) -> Iterable[Group]:
+def _bases(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return by place the patched place of a base class, whose new code the class finds below its own."""
+    patched = {(row["target"].rpartition(".")[2], row["after"]): row["target"] for row in rows if not row["inherited"]}
+    inheriting = [row for row in rows if row["inherited"]]
+    found = {row["target"]: patched.get((row["target"].rpartition(".")[2], row["inherited"])) for row in inheriting}
+    return {target: base for target, base in found.items() if base}
+
+
+def _groups(stacks: Mapping[str, list[_Layer]], bases: Mapping[str, str]) -> Iterable[Group]:
     """Yield groups whose changes are one layer of each place: the lowest layers first.
 
     A maker has as few groups as the order of the layers allows: the next group is of the maker that has no layer above
-    those of others, or else the most layers.
+    those of others, or else the most layers. The layers of a place in a base class are below those of the class.
     """
     rest = {target: list(layers) for target, layers in stacks.items() if layers}
     used: Counter[str] = Counter()
@@ -178,21 +188,37 @@ def _groups(stacks: Mapping[str, list[_Layer]]) -> Iterable[Group]:
     while rest:
         heads: dict[str, list[str]] = {}
         for target, layers in rest.items():
-            heads.setdefault(layers[0].maker, []).append(target)
-        maker = min(heads, key=lambda each: (_waiting(each, rest), -len(heads[each])))
+            if not _others_below(target, rest, bases):
+                heads.setdefault(layers[0].maker, []).append(target)
+        maker = min(heads, key=lambda each: (_waiting(each, rest, bases), -len(heads[each])))
         targets = heads[maker]
         base = re.sub(r"\W+", "_", maker.partition(" ")[0]).strip("_").lower() or "program"
         used[base] += 1
         name = base if used[base] == 1 else f"{base}_{used[base]}"
         layers = [rest[target].pop(0) for target in targets]
         rest = {target: layers for target, layers in rest.items() if layers}
-        after = dict.fromkeys(below for target in targets for below in lower.get(target, ()))
+        after = dict.fromkeys(
+            below for target in targets for each in (target, bases.get(target, "")) for below in lower.get(each, ())
+        )
         for target in targets:
             lower.setdefault(target, []).append(name)
         requires = dict.fromkeys(layer.requires for layer in layers if layer.requires)
         yield Group(name, maker, tuple(layer.change for layer in layers), tuple(requires), tuple(after))
 
 
-def _waiting(maker: str, rest: Mapping[str, Sequence[_Layer]]) -> int:
+def _others_below(target: str, rest: Mapping[str, Sequence[_Layer]], bases: Mapping[str, str]) -> bool:
+    """Return whether the next layer of a place cannot be made yet: layers are left in a base class.
+
+    One layer of the same maker is made in the same group, in front of it.
+    """
+    left = rest.get(bases.get(target, ""), ())
+    return len(left) > 1 or any(layer.maker != rest[target][0].maker for layer in left)
+
+
+def _waiting(maker: str, rest: Mapping[str, Sequence[_Layer]], bases: Mapping[str, str]) -> int:
     """Return how many layers of a maker are above other layers that are left."""
-    return sum(layer.maker == maker for layers in rest.values() for layer in layers[1:])
+    return sum(
+        layer.maker == maker
+        for target, layers in rest.items()
+        for layer in layers[0 if _others_below(target, rest, bases) else 1 :]
+    )

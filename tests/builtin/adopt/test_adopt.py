@@ -239,6 +239,61 @@ def test_two_makers_in_either_order_become_three_patches() -> None:
     assert found == [("a", (), ["a:f()"]), ("b", ("a",), ["b:f()", "b:g()"]), ("a_2", ("b",), ["a:g()"])]
 
 
+@pytest.mark.parametrize("more", [0, 3])
+def test_a_patch_of_a_base_class_comes_before_one_of_what_a_class_inherits(more: int) -> None:
+    base = row("lib:Base.f", layers="a 1: a:f", after="a.py:2")
+    below = row("lib:Sub.f", layers="b 1: b:wrap()", after="b.py:7", inherited="a.py:2")
+    others = [row(f"lib:x{number}", layers="b 1: b:x") for number in range(more)]  # b has the most places
+    found = [(group.name, group.after) for group in adopt([*others, below, base]).groups]
+    assert found == [("a", ()), ("b", ("a",))]
+    own = row("lib:Sub.f", layers="a 1: a:wrap()", after="a.py:7", inherited="a.py:2")
+    (group,) = adopt([own, base]).groups
+    assert [change.target for change in group.changes] == ["lib:Base.f", "lib:Sub.f"]
+
+
+def test_two_layers_of_a_base_class_are_both_below() -> None:
+    base = row("lib:Base.f", layers="b 1: b:f()\na 1: a:f()", after="a.py:2")
+    below = row("lib:Sub.f", layers="b 1: b:wrap()", after="b.py:7", inherited="a.py:2")
+    found = [(group.name, group.after, [c.target for c in group.changes]) for group in adopt([below, base]).groups]
+    assert found == [
+        ("b", (), ["lib:Base.f"]),
+        ("a", ("b",), ["lib:Base.f"]),
+        ("b_2", ("b", "a"), ["lib:Sub.f"]),
+    ]
+
+
+def test_a_base_class_and_a_class_of_two_makers_do_what_the_program_did(place: Place) -> None:
+    tools = {
+        "alpha": "import biglib\ndef price(self): return 7\nbiglib.Shop.price = price",
+        "zulu": """
+import biglib, alpha
+def one(x): return 1
+def plus(function):
+    def added(self):
+        return function(self) + 100
+    return added
+biglib.scale = biglib.clip = biglib.clear = one
+biglib.Branch.price = plus(biglib.Branch.price)
+""",
+    }
+    for name, code in tools.items():
+        (place.folder / f"{name}.py").write_text(code)
+    use = "import biglib\nprint(biglib.Shop().price(), biglib.Branch().price(), biglib.scale(5))\n"
+    (place.folder / "train.py").write_text(f"import zulu\n{use}")
+    (place.folder / "plain.py").write_text(use)
+    done = place.run("-m", "patchcore", "adopt", "shop-npu", "--", "train.py")
+    assert done.returncode == 0, done.stderr
+    package = place.folder / "shop-npu"
+    for name, code in tools.items():  # without the lines that patch
+        (place.folder / f"{name}.py").write_text(
+            "".join(line for line in code.splitlines(keepends=True) if not line.startswith("biglib."))
+        )
+    code = (package / "shop_npu" / "plugin.py").read_text(encoding="utf-8")
+    assert 'after=["shop.' in code
+    adopted = place.run("-m", "patchcore", "run", "-q", "-p", "shop_npu.plugin", "plain.py", path=(package,))
+    assert (adopted.stdout, adopted.returncode) == ("7 107 1\n", 0), adopted.stderr
+
+
 def test_the_targets_have_fingerprints(place: Place) -> None:
     other = place.folder / "shop_npu"  # beside the program: another package of that name
     other.mkdir()
