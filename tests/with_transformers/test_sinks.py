@@ -138,6 +138,13 @@ def test_autocast_and_a_layer_that_is_watched_are_left_to_the_original() -> None
     assert not attention.takes(module=layer)
 
 
+def test_a_kernel_without_the_argument_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    attention = Attention()
+    assert attention.takes()
+    monkeypatch.setattr("transformers_npu.kernels.sinks._has_sinks", lambda: False)
+    assert not attention.takes()
+
+
 def test_second_derivatives_are_refused() -> None:
     given = Attention().arguments("npu")
     given["query"].requires_grad_()

@@ -9,6 +9,7 @@ program asks for ``output_attentions``, goes to the original.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from transformers_npu.kernels.calls import alike, once
@@ -56,7 +57,7 @@ def takes_attention_with_sinks(
     """Return True for a call that :func:`attention_with_sinks` computes; the same arguments."""
     import torch
 
-    if not alike(query, key, value, module.sinks) or torch.is_autocast_enabled("npu"):
+    if not alike(query, key, value, module.sinks) or torch.is_autocast_enabled("npu") or not _has_sinks():
         return False
     if getattr(module, "_forward_hooks", None) or "forward" in vars(module) or (dropout and module.training):
         return False
@@ -73,6 +74,15 @@ def takes_attention_with_sinks(
         and max(positions, key.shape[2]) <= LONGEST_SEQUENCE
         and (mask is None or _mask_fits(mask, query, key))
     )
+
+
+@functools.lru_cache(maxsize=1)
+def _has_sinks() -> bool:
+    """Return whether the kernel of the installed torch_npu has the argument."""
+    import torch
+
+    operator = getattr(torch.ops.npu, "npu_fusion_attention", None)
+    return operator is not None and any(each.name == "sink" for each in operator.default._schema.arguments)
 
 
 def _mask_fits(mask: Any, query: Any, key: Any) -> bool:
