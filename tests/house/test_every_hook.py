@@ -118,7 +118,7 @@ def builtins_with_all_hooks() -> Plugins:
     """Return the built-in plugins with the hooks that some add when a patch is collected that concerns them."""
     of_libraries = ("patchcore.torch", "npu_emulator.support", "fake_cann.support")
     plugins = Plugins(discover=False, commands=True, allowed=[f"no:{name}" for name in of_libraries])
-    patch = pc.Patch("wraps", pc.Wrap("json:dumps", slower), phase="before:json")
+    patch = pc.Patch("wraps", pc.Wrap("json:JSONEncoder.encode", slower), phase="before:json")
     candidate = Candidate(patch, Provenance("mine", file=__file__))
     pc.Patcher([candidate], plugins=plugins).collect()
     return plugins
