@@ -11,14 +11,13 @@ loads neither: they are two thirds of the time of ``import patchcore``.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from patchcore.declare.declaration import Declaration, as_tuple, check_callables
-from patchcore.declare.target import Item, Target
-from patchcore.errors import CONTAINED, DeclarationError, TargetError, TargetNotFound, describe_error, did_you_mean
+from patchcore.declare.target import Item, Target, object_at
+from patchcore.errors import CONTAINED, DeclarationError, TargetError
 from patchcore.objects.modules import ABSENT, is_class
 
 if TYPE_CHECKING:
@@ -714,24 +713,14 @@ def resolve(reference: Any, *, raw: bool = False) -> Any:
     if type(reference) is not Target:
         return reference
     target = reference.pin()
-    with CONTAINED:
-        value: Any = importlib.import_module(target.module)
-    for depth, step in enumerate(target.path):
-        if raw and depth + 1 == len(target.path) and is_class(value) and isinstance(step, str):
-            from patchcore.declare.slots import ClassSlot
+    if raw and target.path and isinstance(target.path[-1], str):
+        from patchcore.declare.slots import ClassSlot
 
-            found = ClassSlot(value, step, str(target)).lookup()
-            if found is not ABSENT:
-                return found
-        try:
-            with CONTAINED:
-                value = value[step.find_key()] if isinstance(step, Item) else getattr(value, step)
-        except (AttributeError, LookupError) as error:
-            where = Target(target.module, target.path[: depth + 1])
-            known = map(str, value) if isinstance(value, Mapping) else dir(value)
-            nearest = did_you_mean(str(getattr(step, "key", step)), known)
-            raise TargetNotFound(f"{where} does not exist: {describe_error(error)}{nearest}") from error
-    return value
+        owner = object_at(Target(target.module, target.path[:-1]))
+        found = ClassSlot(owner, target.path[-1], str(target)).lookup() if is_class(owner) else ABSENT
+        if found is not ABSENT:
+            return found
+    return object_at(target)
 
 
 def _refuse_without_original(below: Any, slot: Slot) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, Callable, NamedTuple, Union
 
-from patchcore.errors import CONTAINED, TargetError, TargetNotFound
+from patchcore.errors import CONTAINED, TargetError, TargetNotFound, describe_error, did_you_mean
 from patchcore.objects.modules import find_module
 
-__all__ = ["Item", "Step", "Target"]
+__all__ = ["Item", "Step", "Target", "object_at"]
 
 
 class Item(NamedTuple):
@@ -44,15 +44,10 @@ class Item(NamedTuple):
         """
         if type(self.key) is not Target:
             return self.key
-        with CONTAINED:
-            value: Any = importlib.import_module(self.key.module)
-        for step in self.key.path:
-            try:
-                with CONTAINED:
-                    value = getattr(value, str(step))
-            except AttributeError as error:
-                raise TargetNotFound(f"the key {self.key} does not exist: {error}") from error
-        return value
+        try:
+            return object_at(self.key)
+        except TargetNotFound as error:
+            raise TargetNotFound(f"the key {error}") from error
 
     def __str__(self) -> str:
         return f"[{self.key}]" if type(self.key) is Target else f"[{self.key!r}]"
@@ -145,6 +140,30 @@ class Target(NamedTuple):
         return f"{self.module}:{text}" if self.module and self.path else self.module or text
 
 
+def object_at(target: Target) -> Any:
+    """Return the object at a target; imports its module.
+
+    Args:
+        target: with its module, see :meth:`Target.pin`.
+
+    Raises:
+        TargetNotFound: there is no such object; the message has the nearest name that there is.
+        Exception: the import of the module failed with it.
+    """
+    with CONTAINED:
+        value: Any = importlib.import_module(target.module)
+    for depth, step in enumerate(target.path):
+        try:
+            with CONTAINED:
+                value = value[step.find_key()] if isinstance(step, Item) else getattr(value, step)
+        except (AttributeError, LookupError) as error:
+            where = Target(target.module, target.path[: depth + 1])
+            known = map(str, value) if isinstance(value, Mapping) else dir(value)
+            nearest = did_you_mean(str(getattr(step, "key", step)), known)
+            raise TargetNotFound(f"{where} does not exist: {describe_error(error)}{nearest}") from error
+    return value
+
+
 def _is_plain(text: str) -> bool:
     return text.isascii() and all(map(str.isidentifier, text.split(".")))
 
@@ -156,12 +175,11 @@ def _parse_path(path: str, text: str) -> tuple[Step, ...]:
     steps: list[Step] = []
     position = 0
     while position < len(path):
-        if path[position] == "[":
-            item = _other_key(path, position)
-            if item is not None and steps:
-                key, position = item
-                steps.append(Item(key))
-                continue
+        item = _other_key(path, position) if steps and path[position] == "[" else None
+        if item is not None:
+            key, position = item
+            steps.append(Item(key))
+            continue
         match = pattern.match(path, position)
         named = match is not None and match["name"] is not None
         # a name needs a dot before it everywhere but at the start, and must not have one there
