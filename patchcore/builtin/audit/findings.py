@@ -115,6 +115,7 @@ class Finding(NamedTuple):
 
     def to_dict(self) -> dict[str, str]:
         """Return the view for programs: flat, with texts only."""
+        layers = self._layers()
         return {
             "target": self.target,
             "kind": self.kind,
@@ -132,21 +133,27 @@ class Finding(NamedTuple):
             "conflict": self.conflict,
             "known": self.known,
             "replacement": reference_to(self.value, self.target),
-            "layers": "\n".join(f"{describe_owner(each.owner)}: {each.reference}" for each in self.layers),
+            "layers": "\n".join(f"{describe_owner(each.owner)}: {each.reference}" for each in layers),
             "follows": self.follows,
-            "imports the target": "yes" if any(map(self._imports_target, self.layers)) else "",
-            "misfit": self._misfit() or "",
+            "imports the target": "yes" if any(map(self._imports_target, layers)) else "",
+            "misfit": self._misfit(layers) or "",
             "inherited": "" if self.inherited is ABSENT else _place(self.inherited),
         }
 
-    def _misfit(self) -> Optional[str]:
+    def _layers(self) -> tuple[Layer, ...]:
+        """Return what was put in the place, in order, see :func:`~patchcore.builtin.audit.chains.layers_of`."""
+        if self.kind not in ("replaced", "added"):
+            return ()
+        return layers_of(self.value, self.inherited if self.original is ABSENT else self.original, self.target)
+
+    def _misfit(self, layers: Iterable[Layer]) -> Optional[str]:
         """Return why the new code does not accept every call of the original; nothing if it does."""
         if self.kind != "replaced":
             return None
         in_class = "." in self.target.partition(":")[2]
         bound = in_class and staticmethod not in (type(self.original), type(self.value))
         original = inside_of(self.original)
-        found = (misfit(original, inside_of(layer.code), bound=bound) for layer in self.layers)
+        found = (misfit(original, inside_of(layer.code), bound=bound) for layer in layers)
         return next(filter(None, found), None)
 
     def _imports_target(self, layer: Layer) -> bool:
@@ -157,13 +164,6 @@ class Finding(NamedTuple):
             for name in (module, module.partition(".")[0])
             for owner in imported_owners(name)
         )
-
-    @property
-    def layers(self) -> tuple[Layer, ...]:
-        """What was put in the place, in order, see :func:`~patchcore.builtin.audit.chains.layers_of`."""
-        if self.kind not in ("replaced", "added"):
-            return ()
-        return layers_of(self.value, self.inherited if self.original is ABSENT else self.original, self.target)
 
 
 def find(recorder: Recorder, known: Iterable[tuple[str, str, str]] = ()) -> tuple[list[Finding], Counter[str]]:
@@ -182,13 +182,11 @@ def find(recorder: Recorder, known: Iterable[tuple[str, str, str]] = ()) -> tupl
     findings = [_finding(difference, recorder, writes, ours, (*_KNOWN, *known)) for difference in patched]
     holders = _holders(findings, patched)
     homes = {(id(found.original), id(found.value)): found.target for found in findings if _is_at_home(found)}
-    return [
-        found._replace(
-            holders=holders.get(place, found.holders),
-            follows="" if _is_at_home(found) else homes.get((id(found.original), id(found.value)), ""),
-        )
-        for place, found in enumerate(findings)
-    ], counts
+    for place, found in enumerate(findings):
+        home = homes.get((id(found.original), id(found.value)), "")
+        follows = home if home != found.target else ""
+        findings[place] = found._replace(holders=holders.get(place, found.holders), follows=follows)
+    return findings, counts
 
 
 def _is_at_home(found: Finding) -> bool:
