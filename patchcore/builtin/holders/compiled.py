@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import sys
 from collections.abc import Iterator
 from typing import Any
 
+from patchcore.objects.modules import mro_lookup
 from patchcore.planning.plan import PlannedPatch
 from patchcore.report import Remark
 
@@ -39,7 +39,7 @@ def remarks_on(entry: PlannedPatch) -> Iterator[Remark]:
         decorators = getattr(owner, "__pydantic_decorators__", None)
         for table in _TABLES:
             known = getattr(decorators, table, {}).get(name)
-            if known is not None and _function(known.func) is not _function(inspect.getattr_static(owner, name, None)):
+            if known is not None and _function(known.func) is not _function(mro_lookup(owner, name)):
                 original = getattr(_function(known.func), "__qualname__", name)  # of a base, perhaps
                 text = (
                     f"{target}: no effect: pydantic calls the {original} that there was when it made the class; "
