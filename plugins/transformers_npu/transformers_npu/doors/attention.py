@@ -16,15 +16,11 @@ import math
 from typing import Any, Optional
 
 from transformers_npu.kernels.calls import is_traced, once
+from transformers_npu.kernels.fusion_attention import WITH_MASKED_ROWS, shapes_fit
 
 #: The side of the causal mask that the kernel expects for ``sparse_mode`` 2, whatever the lengths are.
 COMPRESSED = 2048
 LEFT_UP_CAUSAL = 2
-#: Also computes rows of which every key is masked, as they are in a batch that is padded on the left.
-WITH_MASKED_ROWS = 2
-LONGEST_HEAD = 768
-MOST_HEADS = 256
-LONGEST_SEQUENCE = 1 << 20
 #: What ``sdpa_attention_forward`` reads from its keyword arguments without a parameter of that name.
 READ_BY_SDPA = frozenset({"head_mask", "output_attentions", "softcap"})
 #: Sinks are no argument of sdpa; a model that passes them computes its own attention.
@@ -77,7 +73,7 @@ def fits(
     if any(_computed_in(tensor) != dtype or tensor.device != query.device for tensor in tensors):
         return False
     return (
-        _shapes_fit(module, query, key, value)
+        shapes_fit(module, query, key, value)
         and 0 <= dropout < 1
         and _mask_fits(attention_mask, query, key, dtype)
         and _bias_fits(position_bias, query, key, dtype)
@@ -209,22 +205,6 @@ def _one_position_is_the_first() -> bool:
     import transformers
 
     return int(transformers.__version__.partition(".")[0]) < 5
-
-
-def _shapes_fit(module: Any, query: Any, key: Any, value: Any) -> bool:
-    if not (query.dim() == key.dim() == value.dim() == 4 and key.shape[:3] == value.shape[:3]):
-        return False
-    batch, heads, positions, size = query.shape
-    groups = getattr(module, "num_key_value_groups", 1)
-    return bool(
-        query.numel()
-        and key.numel()
-        and key.shape[0] == batch
-        and key.shape[3] == size <= LONGEST_HEAD
-        and 0 < value.shape[3] <= size
-        and key.shape[1] * groups == heads <= MOST_HEADS
-        and max(positions, key.shape[2]) <= LONGEST_SEQUENCE
-    )
 
 
 def _mask_fits(mask: Any, query: Any, key: Any, dtype: Any) -> bool:

@@ -13,14 +13,9 @@ import functools
 from typing import Any
 
 from transformers_npu.kernels.calls import alike, once
+from transformers_npu.kernels.fusion_attention import WITH_MASKED_ROWS, shapes_fit
 
 __all__ = ["attention_with_sinks", "takes_attention_with_sinks"]
-
-LONGEST_HEAD = 768
-MOST_HEADS = 256
-LONGEST_SEQUENCE = 1 << 20
-#: Also computes rows of which every key is masked, as they are in a batch that is padded on the left.
-WITH_MASKED_ROWS = 2
 
 #: By mask: its version, and where it hides a pair; None for a mask with other numbers. All layers get the same masks.
 _hidden_pairs: Any = None
@@ -61,17 +56,11 @@ def takes_attention_with_sinks(
         return False
     if getattr(module, "_forward_hooks", None) or "forward" in vars(module) or (dropout and module.training):
         return False
-    if not query.dim() == key.dim() == 4 or key.shape != value.shape or type(scaling) is not float:
-        return False
-    batch, heads, positions, size = query.shape
     return bool(
-        query.numel()
-        and key.numel()
-        and key.shape[0] == batch
-        and key.shape[3] == size <= LONGEST_HEAD
-        and key.shape[1] * module.num_key_value_groups == heads <= MOST_HEADS
-        and module.sinks.shape == (heads,)
-        and max(positions, key.shape[2]) <= LONGEST_SEQUENCE
+        type(scaling) is float
+        and shapes_fit(module, query, key, value)
+        and key.shape == value.shape
+        and module.sinks.shape == (query.shape[1],)
         and (mask is None or _mask_fits(mask, query, key))
     )
 
