@@ -56,6 +56,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture
+def import_tool(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Return a function that imports a module of the folder tools, anew for each test."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+
+    def imported(name: str) -> ModuleType:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        return importlib.import_module(name)
+
+    return imported
+
+
+@pytest.fixture
 def registries(monkeypatch) -> None:
     """Let every Patcher of the test know the registries of its libraries, as a plugin for these libraries does."""
     monkeypatch.setattr(Plugins, "registry_tables", lambda self: ["_module_dict"])

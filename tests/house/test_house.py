@@ -6,8 +6,8 @@ import ast
 import re
 from collections import Counter
 from pathlib import Path
-
-import pytest
+from types import ModuleType
+from typing import Callable
 
 from patchcore.plugins import BUILTINS
 
@@ -25,10 +25,8 @@ def docstrings(tree: ast.AST) -> set[int]:
     return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
 
 
-def test_the_path_through_the_core_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    from sizes import lines_of_code
-
+def test_the_path_through_the_core_is_short(import_tool: Callable[[str], ModuleType]) -> None:
+    lines_of_code = import_tool("sizes").lines_of_code
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     path = page[page.index("follow one call through") : page.index("Then read [the hooks]")]
     files = re.findall(r"`([\w/]+\.py)` \(", path)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Callable
 
 import pytest
 
@@ -14,10 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def patch_lists(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    monkeypatch.delitem(sys.modules, "patch_lists", raising=False)
-    return importlib.import_module("patch_lists")
+def patch_lists(import_tool: Callable[[str], ModuleType]) -> ModuleType:
+    return import_tool("patch_lists")
 
 
 def test_the_page_is_what_the_declarations_say(patch_lists: ModuleType) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Callable
 
 import pages
 import pytest
@@ -73,9 +74,8 @@ def test_quickstart_of_the_readme_is_that_of_the_page() -> None:
     assert texts(QUICKSTART, "python")[0].endswith(patch)
 
 
-def test_picture_of_the_readme_shows_the_quickstart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    draw_terminal = importlib.import_module("draw_terminal")
+def test_picture_of_the_readme_shows_the_quickstart(import_tool: Callable[[str], ModuleType]) -> None:
+    draw_terminal = import_tool("draw_terminal")
     picture = draw_terminal.PICTURE.read_text(encoding="utf-8")
     assert picture == draw_terminal.rendered(), "out of date: run python tools/draw_terminal.py"
     assert draw_terminal.PICTURE.relative_to(ROOT).as_posix() in README.read_text(encoding="utf-8")

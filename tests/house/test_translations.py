@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -78,10 +76,8 @@ one --two  # comment
 
 
 @pytest.fixture
-def translations(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    monkeypatch.delitem(sys.modules, "translations", raising=False)
-    return importlib.import_module("translations")
+def translations(import_tool: Callable[[str], ModuleType]) -> ModuleType:
+    return import_tool("translations")
 
 
 def page(name: str, *, chinese: bool) -> Path:

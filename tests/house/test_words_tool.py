@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from types import ModuleType
+from typing import Callable
 
 import pytest
 
@@ -12,9 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def words(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    return importlib.import_module("words")
+def words(import_tool: Callable[[str], ModuleType]) -> ModuleType:
+    return import_tool("words")
 
 
 def test_docstrings_and_comments_are_counted_and_code_is_not(words: ModuleType) -> None:

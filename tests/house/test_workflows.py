@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-
-import pytest
+from types import ModuleType
+from typing import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOW = ROOT / ".github" / "workflows" / "checks.yml"
 
 
-def test_the_workflow_has_the_pythons_of_the_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    import pythons
-
+def test_the_workflow_has_the_pythons_of_the_sessions(import_tool: Callable[[str], ModuleType]) -> None:
+    pythons = import_tool("pythons")
     listed = re.findall(r"python: \[(.*)\]", WORKFLOW.read_text(encoding="utf-8"))
     assert [tuple(re.findall(r'"([^"]+)"', line)) for line in listed] == [pythons.CORE, pythons.LIBRARIES]
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Callable
 
 import pytest
 import transformers
@@ -56,10 +55,8 @@ def test_attention_with_sinks_is_patched(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.fixture
-def roles_table(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    monkeypatch.delitem(sys.modules, "roles_table", raising=False)
-    return importlib.import_module("roles_table")
+def roles_table(import_tool: Callable[[str], ModuleType]) -> ModuleType:
+    return import_tool("roles_table")
 
 
 def test_the_table_of_the_page_is_current(roles_table: ModuleType) -> None:

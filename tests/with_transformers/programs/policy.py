@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 import transformers
+from tiny import SIZES
 
 
 def log_probabilities(model: torch.nn.Module, ids: torch.Tensor, mask: torch.Tensor, new: int) -> torch.Tensor:
@@ -22,12 +23,7 @@ def main(file: str) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
-        vocab_size=32,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+        **SIZES,
         max_position_embeddings=32,
         pad_token_id=0,
         eos_token_id=None,

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 import transformers
 from datasets import Dataset
+from tiny import SIZES
 from tokenizers import Tokenizer, models, pre_tokenizers
 from trl import SFTConfig, SFTTrainer
 
@@ -21,12 +22,7 @@ def main(file: str, folder: str) -> None:
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=tokens, pad_token="<pad>", eos_token="<end>")
     transformers.set_seed(0)
     config = transformers.LlamaConfig(
-        vocab_size=32,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+        **SIZES,
         max_position_embeddings=64,
         pad_token_id=30,
         eos_token_id=31,

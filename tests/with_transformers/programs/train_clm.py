@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 import transformers
+from tiny import SIZES
 from transformers import HfArgumentParser, Trainer, TrainerCallback, TrainingArguments
 
 
@@ -54,12 +55,7 @@ def main() -> None:
     arguments, training = HfArgumentParser((ModelArguments, TrainingArguments)).parse_args_into_dataclasses()
     options = {"num_local_experts": 4} if arguments.model_type == "Mixtral" else {}
     config = getattr(transformers, f"{arguments.model_type}Config")(
-        vocab_size=32,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+        **SIZES,
         max_position_embeddings=32,
         **options,
     )
