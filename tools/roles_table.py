@@ -55,7 +55,7 @@ def table() -> str:
 
 
 def main() -> int:
-    """Rewrite the page, or say whether it is up to date."""
+    """Rewrite the page, or return 1 where it is out of date."""
     return update(PAGE, rendered(PAGE.read_text(encoding="utf-8")))
 
 

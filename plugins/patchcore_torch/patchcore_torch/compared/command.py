@@ -1,4 +1,4 @@
-"""``patchcore compare``: where do two runs of a program begin to differ? Exit 1 when they do, 2 if nobody knows."""
+"""``patchcore compare``: where do two runs of a program begin to differ? Exit 1 if they do, 2 if that is not known."""
 
 from __future__ import annotations
 

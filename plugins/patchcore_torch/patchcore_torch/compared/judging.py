@@ -83,7 +83,7 @@ class Comparison(NamedTuple):
         processes: those that both have.
         alone_first, alone_second: names of processes that only one has.
         gaps: why the two may differ although all that was compared agrees, a line each: a process, a step or the end
-            of a recording is missing that its options ask for.
+            of a recording is missing that its options include.
     """
 
     first: Recording
@@ -167,8 +167,8 @@ def _missing_processes(names: tuple[str, ...], has: Recording, lacks: Recording)
 def _missing_steps(found: Difference, first: Recording, second: Recording) -> list[str]:
     lines = []
     for steps, lacks in ((found.steps_first, second), (found.steps_second, first)):
-        asked = Ranges(_option(lacks, "steps"), "steps", 1)
-        missing = [str(step) for step in steps if step in asked]
+        chosen = Ranges(_option(lacks, "steps"), "steps", 1)
+        missing = [str(step) for step in steps if step in chosen]
         if missing:
             lines.append(f"{lacks.folder}, {found.process}: was to record step {', '.join(missing)} too, and did not")
     return lines
