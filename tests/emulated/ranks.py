@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo  # before there is a process group, see tests/openmmlab/data_parallel_program.py
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel

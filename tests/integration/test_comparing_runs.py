@@ -55,6 +55,7 @@ for step in range(3):
 """
 RANKS = """
 import torch
+import torch._dynamo  # before there is a process group: gloo's threads end with it then
 import torch.distributed as dist
 from net import Net
 
@@ -67,6 +68,7 @@ for _ in range(2):
     optimizer.zero_grad()
     model(torch.randn(4, 6)).sum().backward()
     optimizer.step()
+del model
 dist.destroy_process_group()
 """
 SPAWN = """
@@ -170,6 +172,9 @@ def test_a_rank_without_its_recording_is_named_and_the_exit_code_is_no_agreement
     (place.folder / "second" / "rank1.records.jsonl").unlink()
     done = place.run(*COMPARE, "first", "second", code=2)
     assert "second has no recording of rank1: first has 2 processes, it has 1 process" in done.err
+    (place.folder / "first" / "rank1.records.jsonl").unlink()
+    done = place.run(*COMPARE, "first", "second", code=2)
+    assert "first has no recording of rank1, of 2 ranks: they recorded nothing" in done.err
 
 
 def test_a_run_that_was_killed_is_no_agreement_until_it_was_run_again(place: Workplace) -> None:

@@ -6,12 +6,18 @@ find each other. With BACKEND hccl the model is on an emulated NPU, with gloo on
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import torch
+
+# A process group that exists when torch._dynamo is imported, as DistributedDataParallel does, is never freed (torch
+# 2.13): gloo's threads then run on after destroy_process_group(), and one that frees a tensor while the interpreter
+# exits aborts the process (https://github.com/pytorch/pytorch/pull/179291).
+import torch._dynamo
 from torch import Tensor, nn
 
 STEPS = 3
@@ -74,8 +80,17 @@ def main(rank: int, size: int, rendezvous: str, backend: str) -> None:
                 model = MMDistributedDataParallel(plain, device_ids=[rank] if on_npu else None)
                 weights = train(model, samples, by_step=by_step)
                 found[f"{name}, {'train_step' if by_step else 'forward'}"] = [weights, sorted(plain.devices)]
+        del plain, model
+        gc.collect()  # a model keeps its process group
         dist.destroy_process_group()
+    assert not gloo_threads()
     print(json.dumps(found))
+
+
+def gloo_threads() -> list[str]:
+    """Return the names of gloo's threads in this process; Linux only."""
+    names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+    return [name for name in names if "gloo" in name]
 
 
 def run_ranks(size: int, rendezvous: Path, backend: str) -> list[dict[str, Any]]:

@@ -158,6 +158,7 @@ class TestRecording:
             ("[]\n", "is not what patchcore run --record wrote"),
             ('{"format": 2}\n', "has format 2; this patchcore-torch reads 1"),
             ('{"format": 1, "process": "main", "attempt": 1}\n{"step": 1}\n', "KeyError: 'phase'"),
+            ('{"format": 1, "process": "rank0", "attempt": 1, "size": 1e15}\n', "expected a number of ranks"),
             ("\udc80\n", "UnicodeDecodeError"),
         ],
     )
@@ -198,6 +199,21 @@ class TestRecordingsThatAgree:
         assert self.code(first, second) == self.code(second, first) == 2
         text = f"{second} has no recording of rank1: {first} has 2 processes, it has 1 process"
         assert capsys.readouterr().err.count(f"whether the runs agree is not known: {text}\n") == 2
+
+    def test_without_a_rank_that_none_of_them_has_have_exit_code_2(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for folder in ("a", "b"):
+            write(tmp_path / folder, line("Net"), name="rank0", size=6)
+        assert self.code(tmp_path / "a", tmp_path / "b") == 2
+        text = f"{tmp_path / 'a'} has no recording of rank1, rank2, rank3, 2 more, of 6 ranks: they recorded nothing"
+        assert f"whether the runs agree is not known: {text} (and 1 other gap)" in capsys.readouterr().err
+
+    def test_in_the_only_rank_that_was_to_be_recorded_agree(self, tmp_path: Path) -> None:
+        options = {"limit": 1024, "ranks": "0"}
+        for folder in ("a", "b"):
+            write(tmp_path / folder, line("Net"), name="rank0", size=6, options=options)
+        assert self.code(tmp_path / "a", tmp_path / "b") == 0
 
     def test_without_a_step_have_exit_code_2(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         first = write(tmp_path / "a", line("Net"), line("Net", step=2))

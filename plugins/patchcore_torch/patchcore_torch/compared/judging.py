@@ -144,6 +144,7 @@ def compare(first: Recording, second: Recording, tolerances: Mapping[str, float]
     gaps = [
         *_missing_processes(alone_first, first, second),
         *_missing_processes(alone_second, second, first),
+        *_missing_ranks(first, second),
         *(text for recording in (first, second) for text in _cut(recording)),
         *(text for each in found for text in _missing_steps(each, first, second)),
     ]
@@ -162,6 +163,26 @@ def _missing_processes(names: tuple[str, ...], has: Recording, lacks: Recording)
         return []
     sizes = [counted(len(each.processes), "process") for each in (has, lacks)]
     return [f"{lacks.folder} has no recording of {', '.join(missing)}: {has.folder} has {sizes[0]}, it has {sizes[1]}"]
+
+
+def _missing_ranks(first: Recording, second: Recording) -> list[str]:
+    """Return a line for each recording that lacks ranks of its own job, which the other one lacks, too."""
+    lines = []
+    for recording in (first, second):
+        size = max(process.size for process in recording.processes.values())
+        chosen = Ranges(_option(recording, "ranks"), "ranks", 0)
+        found = {*first.processes, *second.processes}
+        missing = [f"rank{rank}" for rank in range(size) if rank in chosen and f"rank{rank}" not in found]
+        if missing and size > 1:
+            names = _shortened(missing)
+            lines.append(f"{recording.folder} has no recording of {names}, of {size} ranks: they recorded nothing")
+    return lines
+
+
+def _shortened(names: list[str]) -> str:
+    """Return names as a text; only the number of those after the third."""
+    rest = names[3:]
+    return ", ".join([*names[:3], *([f"{len(rest)} more"] if rest else [])])
 
 
 def _missing_steps(found: Difference, first: Recording, second: Recording) -> list[str]:

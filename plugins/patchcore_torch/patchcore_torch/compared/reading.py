@@ -13,6 +13,10 @@ from patchcore_torch.recording.records import FILES, FORMAT
 __all__ = ["Key", "Process", "Record", "Recording", "read"]
 
 
+#: A file may come from anybody: its ranks are counted one by one.
+_MOST_RANKS = 1_000_000
+
+
 class Key(NamedTuple):
     """What a record is of: two recordings have the same keys where they computed the same things.
 
@@ -105,6 +109,7 @@ class Process(NamedTuple):
 
     Args:
         name: ``main`` or ``rank3``.
+        size: how many ranks its job had.
         records: in the order of execution.
         complete: whether it was recorded to the end: its last line is there, and no step is left of an earlier attempt
             that was killed in it.
@@ -116,6 +121,7 @@ class Process(NamedTuple):
     """
 
     name: str
+    size: int
     records: tuple[Record, ...]
     complete: bool
     attempts: int
@@ -194,6 +200,7 @@ def _read_file(path: Path) -> tuple[int, Process]:
         patches = {str(name): tuple(map(str, targets)) for name, targets in dict(last.get("patches", {})).items()}
         process = Process(
             str(first["process"]),
+            _size(first),
             tuple(records),
             bool(last),
             1,
@@ -207,6 +214,13 @@ def _read_file(path: Path) -> tuple[int, Process]:
         raise SettingsError(
             f"{path} is not what patchcore run --record wrote ({type(error).__name__}: {error})"
         ) from error
+
+
+def _size(header: Mapping[str, Any]) -> int:
+    size = int(header.get("size", 1))
+    if not 1 <= size <= _MOST_RANKS:
+        raise ValueError(f"size={size}; expected a number of ranks")
+    return size
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

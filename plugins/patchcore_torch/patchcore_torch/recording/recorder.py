@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Callable, Optional
 
-from patchcore.plugin import describe_error, print_message, process_rank, rank_variable, run_role
+from patchcore.plugin import describe_error, parse_decimal, print_message, process_rank, rank_variable, run_role
 from patchcore_torch.recording.naming import Names
 from patchcore_torch.recording.options import Ranges, RecordingOptions
 from patchcore_torch.recording.records import RecordFile
@@ -281,7 +281,8 @@ class Recorder:
         if self._file is None:
             import torch
 
-            header = {"role": run_role(), "torch": torch.__version__, "options": self.options.to_dict()}
+            options = self.options.to_dict()
+            header = {"role": run_role(), "size": _size(), "torch": torch.__version__, "options": options}
             self._file = RecordFile(Path(self.options.path), self._name, header, self.options.limit * 1_000_000)
             at_end(self._finish)
         return self._file
@@ -306,10 +307,25 @@ class Recorder:
 
 def _rank() -> Optional[int]:
     """Return the rank of this process: of its process group, else of its launcher; ``None`` for one without ranks."""
-    distributed: Any = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+    distributed = _distributed()
+    if distributed is not None:
         return int(distributed.get_rank()) if distributed.get_world_size() > 1 else None
     return None if rank_variable() is None else process_rank()
+
+
+def _size() -> int:
+    """Return the number of ranks: of the process group, else as the launcher counts them; 1 if neither is known."""
+    distributed = _distributed()
+    if distributed is not None:
+        return int(distributed.get_world_size())
+    return parse_decimal(os.environ.get("WORLD_SIZE", ""), 2**31 - 1) or 1
+
+
+def _distributed() -> Any:
+    """Return ``torch.distributed`` if this process has a process group, else ``None``."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    found = distributed is not None and distributed.is_available() and distributed.is_initialized()
+    return distributed if found else None
 
 
 def _steps_text(steps: list[int]) -> str:
