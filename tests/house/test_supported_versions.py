@@ -31,6 +31,7 @@ ENDS = {
     "torch": ("2.0.0", "2.13.0"),
     "torch_npu": ("2.1.0.post8", "2.14.0"),
     "torch_scatter": ("2.1.0", "2.1.2"),
+    "transformers": ("4.51.0", "5.24.0"),
 }
 #: What no index has; see tools/record_fingerprints.py.
 ELSEWHERE = {

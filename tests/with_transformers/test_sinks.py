@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from comparing_models import assert_equal, close, padded_batch, step, tiny
+from comparing_models import Result, assert_equal, close, padded_batch, step, tiny
 from transformers.models.gpt_oss import modeling_gpt_oss
 
 import patchcore as pc
@@ -125,10 +125,30 @@ def test_left_to_the_original(changed: dict[str, Any]) -> None:
     assert not attention.takes(**moved)
 
 
-def test_autocast_and_a_layer_that_is_watched_are_left_to_the_original() -> None:
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_gpt_oss_trains_under_autocast_as_without_the_patch(dtype: torch.dtype) -> None:
+    """Queries and keys are float32 there, because rotary embeddings are, and values are not."""
+
+    def trained() -> Result:
+        with torch.autocast("npu", dtype=dtype):
+            return step(MODEL(), padded_batch(), "npu", torch.float32)
+
+    expected = trained()
+    with pc.Patcher([SINKS], count=True) as patcher:
+        got = trained()
+        assert calls(patcher) == (2, 2)
+    assert_equal(got, expected, dtype)
+
+
+def test_autocast_of_a_type_that_the_kernel_lacks_is_left_to_the_original() -> None:
     attention = Attention()
     with torch.autocast("npu", dtype=torch.float16):
-        assert not attention.takes()
+        assert attention.takes()
+        assert not attention.takes(query=attention.query.double().npu())
+
+
+def test_a_layer_that_is_watched_is_left_to_the_original() -> None:
+    attention = Attention()
     layer = attention.arguments("npu")["module"]
     layer._forward_hooks = {1: print}
     assert not attention.takes(module=layer)

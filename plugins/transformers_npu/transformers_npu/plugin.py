@@ -15,13 +15,16 @@ from transformers_npu.families.remote_code import REMOTE_CODE
 from transformers_npu.processing.images import FAST_IMAGES
 from transformers_npu.processing.placeholders import PLACEHOLDERS
 
-__all__ = ["known_foreign_patches", "register_commands", "register_patches"]
+__all__ = ["PATCHES", "known_foreign_patches", "register_commands", "register_patches"]
+
+#: The patches, in the order in which they apply.
+PATCHES: tuple[pc.Patch, ...] = (*DOORS, REMOTE_CODE, *FAMILIES, PLACEHOLDERS, FAST_IMAGES)
 
 
 @pc.hookimpl
 def register_patches() -> tuple[pc.Patch, ...]:
-    """Return the patches, in the order in which they apply."""
-    return (*DOORS, REMOTE_CODE, *FAMILIES, PLACEHOLDERS, FAST_IMAGES)
+    """Return the patches of this distribution."""
+    return PATCHES
 
 
 @pc.hookimpl(optionalhook=True)

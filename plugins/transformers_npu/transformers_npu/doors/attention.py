@@ -15,7 +15,7 @@ import functools
 import math
 from typing import Any, Optional
 
-from transformers_npu.kernels.calls import is_traced, once
+from transformers_npu.kernels.calls import computed_in, is_traced, once
 from transformers_npu.kernels.fusion_attention import WITH_MASKED_ROWS, shapes_fit
 
 #: The side of the causal mask that the kernel expects for ``sparse_mode`` 2, whatever the lengths are.
@@ -67,10 +67,10 @@ def fits(
     if is_causal and query.shape[2] == 1 < key.shape[2] and _one_position_is_the_first():
         return False
     kinds = {torch.float16, torch.bfloat16, torch.float32}
-    dtype = _computed_in(query)
+    dtype = computed_in(query)
     if dtype not in kinds or any(tensor.dtype not in kinds for tensor in tensors):
         return False
-    if any(_computed_in(tensor) != dtype or tensor.device != query.device for tensor in tensors):
+    if any(computed_in(tensor) != dtype or tensor.device != query.device for tensor in tensors):
         return False
     return (
         shapes_fit(module, query, key, value)
@@ -116,7 +116,7 @@ def fusion_attention_forward(
     import torch
     import torch_npu
 
-    dtype = _computed_in(query)
+    dtype = computed_in(query)
     query, key, value = (tensor.to(dtype) for tensor in (query, key, value))
     size, width = key.shape[3], value.shape[3]
     if width < size:  # the latent attention of DeepSeek: zeros behind each value are zeros behind each result
@@ -179,13 +179,6 @@ def npu_fusion_attention_forward(
     return result
 
 
-def _computed_in(tensor: Any) -> Any:
-    """Return the data type in which sdpa computes ``tensor``: autocast covers sdpa, and not the kernel."""
-    import torch
-
-    return torch.get_autocast_dtype("npu") if torch.is_autocast_enabled("npu") else tensor.dtype
-
-
 def _matters(name: str) -> bool:
     """Return whether sdpa's function of the installed transformers reads the keyword argument ``name``."""
     return name == SINKS or name in READ_BY_SDPA or name in _parameters_of_sdpa()
@@ -214,7 +207,7 @@ def _mask_fits(mask: Any, query: Any, key: Any, dtype: Any) -> bool:
         return True
     if type(mask) is not torch.Tensor or mask.device != query.device or mask.requires_grad:
         return False
-    return (mask.dtype == torch.bool or _computed_in(mask) == dtype) and _spans(mask, query, key)
+    return (mask.dtype == torch.bool or computed_in(mask) == dtype) and _spans(mask, query, key)
 
 
 def _bias_fits(bias: Any, query: Any, key: Any, dtype: Any) -> bool:
@@ -223,7 +216,7 @@ def _bias_fits(bias: Any, query: Any, key: Any, dtype: Any) -> bool:
 
     if bias is None:
         return True
-    if type(bias) is not torch.Tensor or bias.device != query.device or _computed_in(bias) != dtype:
+    if type(bias) is not torch.Tensor or bias.device != query.device or computed_in(bias) != dtype:
         return False
     return _spans(bias, query, key) and not (bias.requires_grad and torch.is_grad_enabled())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["alike", "is_traced", "once"]
+__all__ = ["alike", "computed_in", "is_traced", "once"]
 
 
 def is_traced() -> bool:
@@ -29,6 +29,17 @@ def alike(first: Any, *others: Any) -> bool:
         type(each) in (torch.Tensor, torch.nn.Parameter) and each.dtype == first.dtype and each.device == first.device
         for each in (first, *others)
     )
+
+
+def computed_in(tensor: Any) -> Any:
+    """Return the data type in which torch multiplies ``tensor``: autocast covers matmul and sdpa, and no fused kernel.
+
+    Args:
+        tensor: on an NPU, in float32, float16 or bfloat16.
+    """
+    import torch
+
+    return torch.get_autocast_dtype("npu") if torch.is_autocast_enabled("npu") else tensor.dtype
 
 
 def once(result: Any, patch: str) -> Any:

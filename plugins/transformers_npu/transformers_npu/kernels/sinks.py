@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from transformers_npu.kernels.calls import alike, once
+from transformers_npu.kernels.calls import alike, computed_in, once
 from transformers_npu.kernels.fusion_attention import WITH_MASKED_ROWS, shapes_fit
 
 __all__ = ["attention_with_sinks", "takes_attention_with_sinks"]
@@ -41,7 +41,7 @@ def attention_with_sinks(
     if mask is not None:
         hidden = _hidden(mask).expand(mask.shape[0], 1, query.shape[2], key.shape[2]).contiguous()
         options.update(atten_mask=hidden, inner_precise=WITH_MASKED_ROWS)
-    inputs = [each.contiguous() for each in (query, key, value)]
+    inputs = [each.to(computed_in(each)).contiguous() for each in (query, key, value)]
     result = torch_npu.npu_fusion_attention(*inputs, query.shape[1], "BNSD", **options)[0]
     return once(result.transpose(1, 2).contiguous(), "transformers.sinks"), None
 
@@ -50,9 +50,7 @@ def takes_attention_with_sinks(
     module: Any, query: Any, key: Any, value: Any, mask: Any, scaling: Any, dropout: Any
 ) -> bool:
     """Return True for a call that :func:`attention_with_sinks` computes; the same arguments."""
-    import torch
-
-    if not alike(query, key, value, module.sinks) or torch.is_autocast_enabled("npu") or not _has_sinks():
+    if not _fit(query, key, value, module.sinks) or not _has_sinks():
         return False
     if getattr(module, "_forward_hooks", None) or "forward" in vars(module) or (dropout and module.training):
         return False
@@ -63,6 +61,17 @@ def takes_attention_with_sinks(
         and module.sinks.shape == (query.shape[1],)
         and (mask is None or _mask_fits(mask, query, key))
     )
+
+
+def _fit(first: Any, *others: Any) -> bool:
+    """Return :func:`alike`; under autocast types may differ: rotated queries are float32 there, and matmul casts them."""
+    import torch
+
+    if not torch.is_autocast_enabled("npu"):
+        return alike(first, *others)
+    one_device = all(each.device == first.device for each in others)
+    half = computed_in(first) in (torch.float16, torch.bfloat16)
+    return one_device and half and all(alike(each) for each in (first, *others))
 
 
 @functools.lru_cache(maxsize=1)
@@ -76,7 +85,7 @@ def _has_sinks() -> bool:
 
 def _mask_fits(mask: Any, query: Any, key: Any) -> bool:
     return bool(
-        alike(query, mask)
+        _fit(query, mask)
         and not mask.requires_grad
         and mask.dim() == 4
         and mask.shape[0] in (1, query.shape[0])
