@@ -68,7 +68,8 @@ ELSEWHERE = {module.partition(".")[0] for module in APEX}
 #: Modules that a build compiles, which sources do not have: what our plugins patch in them is recorded as unseen.
 COMPILED = ("mmcv._ext",)
 
-#: Classes of the others inherit from it, and patches for them ask for it: its newest release is there with each.
+#: Classes of the others inherit from it, and patches require it: with each of them is the newest release that is
+#: recorded of it, the one that the tests have.
 BASE = "torch"
 
 DOWNLOADS = 4
@@ -187,7 +188,7 @@ class Recorder:
             if missing:
                 wrong.append(
                     f"{release} ({distribution}): {missing} targets were not looked at: something else that their "
-                    f"patches require is not met by the newest {BASE}"
+                    f"patches require is not met by the recorded {BASE}"
                 )
             if not number:
                 unseen = sum(file["unseen"].get(str(release), 0) for file in files)
@@ -270,7 +271,7 @@ def run(options: argparse.Namespace) -> int:
         for release in chosen_releases:
             print(f"{release} ({', '.join(release.distributions)})")
         return 0
-    newest = newest_release(BASE)
+    newest = supports[BASE].newest_recorded() or newest_release(BASE)
     wrong: list[str] = []
     started = time.monotonic()
     with ThreadPoolExecutor(DOWNLOADS) as pool, tempfile.TemporaryDirectory(prefix="patchcore-base-") as base:

@@ -158,6 +158,10 @@ class ImportWatch:
             self._providers = _with(self._providers, name, provider)
             self._take_place()
 
+    def provides(self, name: str) -> bool:
+        """Return whether a provider was given for module ``name`` itself."""
+        return name in self._providers
+
     def withdraw(self, name: str, provider: Provider) -> None:
         """Undo :meth:`provide`."""
         with self.lock:
@@ -523,7 +527,10 @@ class _WatchingLoader(_LoaderStandIn):
         body = _Body(self.watch, name)
         with body, _Followed(self.watch, name, module):
             self._loader.exec_module(module)
+        was_there = name in sys.modules
         self.watch.executed(name, module, body)
+        if was_there and name not in sys.modules:  # the patch that makes it has failed, and was reverted
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 class _CompilingLoader(_LoaderStandIn):

@@ -21,6 +21,8 @@ _KINDS = {
     "body": "the code of the function itself was written; wrap the function: pc.wrap",
     "module": "a whole module was put in the place of another: pc.ReplaceImport",
 }
+#: The name of the patch that makes modules.
+_MODULES = "modules"
 #: What no module has under a name, and no function of a module makes of the original alone.
 _NAMELESS = "a closure of other values, a lambda, a partial object, or code of the program's own file"
 
@@ -66,6 +68,8 @@ class Group(NamedTuple):
         changes: in the order of the audit.
         requires: the libraries with the versions on which they were seen.
         after: the names of the groups that are below it in a place.
+        waits: whether the patch waits for the phase of the plugin.
+        modules: those that nothing else provides and that the patch makes; its changes add names to them.
     """
 
     name: str
@@ -73,6 +77,8 @@ class Group(NamedTuple):
     changes: tuple[Adopted, ...]
     requires: tuple[str, ...]
     after: tuple[str, ...] = ()
+    waits: bool = False
+    modules: tuple[str, ...] = ()
 
 
 class Adoption(NamedTuple):
@@ -93,19 +99,26 @@ class Adoption(NamedTuple):
     importing: tuple[str, ...] = ()
 
 
+class _Maker(NamedTuple):
+    name: str
+    waits: bool
+
+
 class _Layer(NamedTuple):
-    maker: str
+    maker: _Maker
     change: Adopted
     requires: str
 
 
-def adopt(rows: Iterable[Mapping[str, str]], *, split: bool = False) -> Adoption:
+def adopt(rows: Iterable[Mapping[str, str]], *, split: bool = False, phase_for: Sequence[str] = ()) -> Adoption:
     """Sort the findings of an audit.
 
     Args:
         rows: of the processes of a program, see :meth:`Finding.to_dict`. Patches of patchcore, and those that a library
             makes in every process, are nobody's to adopt and are passed over.
         split: make a patch for each module that defines new code, and not for each distribution.
+        phase_for: the packages whose patches wait for the phase of the plugin; without any, all patches do. Modules
+            that are made never wait, because programs import them before.
     """
     stacks: dict[str, list[_Layer]] = {}
     left: dict[str, Left] = {}
@@ -115,8 +128,9 @@ def adopt(rows: Iterable[Mapping[str, str]], *, split: bool = False) -> Adoption
     # What a class inherits may be patched, too: first that, then the class.
     ordered = sorted({row["target"]: row for row in rows}.values(), key=lambda row: bool(row["inherited"]))
     bases = _bases(ordered)
+    made = [row for row in ordered if _is_made(row)]
     for row in ordered:
-        if row["by"] == PATCHCORE or row["known"]:
+        if row["by"] == PATCHCORE or row["known"] or row in made:
             continue
         why = _obstacle(row)
         if why:
@@ -124,7 +138,7 @@ def adopt(rows: Iterable[Mapping[str, str]], *, split: bool = False) -> Adoption
         elif row.get("follows"):
             followers[row["target"]] = row["follows"]
         else:
-            stacks[row["target"]] = list(_layers(row, split=split))
+            stacks[row["target"]] = list(_layers(row, split=split, phase_for=phase_for))
             if row["imports the target"]:
                 importing.append(row["target"])
             if row["conflict"]:
@@ -133,13 +147,36 @@ def adopt(rows: Iterable[Mapping[str, str]], *, split: bool = False) -> Adoption
         if home in left:
             left[target] = Left(target, f"it has the code of {home}", left[home].written)
             del followers[target]
-    return Adoption(tuple(_groups(stacks, bases)), tuple(left.values()), followers, conflicts, tuple(importing))
+    left.update((each.target, each) for row in made for each in _nameless(row))
+    groups = (*([_modules(made)] if made else []), *_groups(stacks, bases))
+    return Adoption(groups, tuple(left.values()), followers, conflicts, tuple(importing))
+
+
+def _is_made(row: Mapping[str, str]) -> bool:
+    """Return whether the row is about a module that the program made and that nothing else provides."""
+    is_adopted = row["by"] != PATCHCORE and not row["known"] and not row["patches"]
+    return is_adopted and row["kind"] == "module" and row["before"] == "nothing"
+
+
+def _modules(rows: Sequence[Mapping[str, str]]) -> Group:
+    """Return the group that makes the modules of some rows, with the names in them that lead to code."""
+    lines = {line.partition(" ")[::2]: row["written at"] for row in rows for line in row["contents"].split("\n")}
+    names = [target for target, _ in lines if ":" not in target]
+    changes = [Adopted(target, reference, True, written) for (target, reference), written in lines.items() if reference]
+    # a package is made with a module inside it
+    modules = [name for name in names if not any(other.startswith(f"{name}.") for other in names)]
+    return Group(_MODULES, "the program", tuple(changes), (), modules=tuple(modules))
+
+
+def _nameless(row: Mapping[str, str]) -> Iterable[Left]:
+    for line in row["contents"].split("\n"):
+        target, _, reference = line.partition(" ")
+        if ":" in target and not reference:
+            yield Left(target, f"no name leads to its value: {_NAMELESS}, or data", row["written at"])
 
 
 def _obstacle(row: Mapping[str, str]) -> str:
     """Return why a finding cannot be declared; empty if it can."""
-    if row["kind"] == "module" and row["before"] == "nothing":
-        return "a module that nothing else provides was made: pc.DummyImport, or pc.StubImport"
     if row["kind"] in _KINDS:
         return _KINDS[row["kind"]]
     if row["patches"] or PATCHCORE in row["conflict"].split():
@@ -153,7 +190,7 @@ def _obstacle(row: Mapping[str, str]) -> str:
     return ""
 
 
-def _layers(row: Mapping[str, str], *, split: bool) -> Iterable[_Layer]:
+def _layers(row: Mapping[str, str], *, split: bool, phase_for: Sequence[str]) -> Iterable[_Layer]:
     package = row["target"].partition(":")[0].partition(".")[0]
     requires = f"{package}=={row['version'].partition('+')[0]}" if row["version"] else ""
     layers = row["layers"].split("\n")
@@ -165,7 +202,7 @@ def _layers(row: Mapping[str, str], *, split: bool) -> Iterable[_Layer]:
             maker = replacement.partition(":")[0]
         adds = row["kind"] == "added" and not row["inherited"]
         change = Adopted(row["target"], replacement, adds, row["written at"], row["misfit"])
-        yield _Layer(maker, change, requires)
+        yield _Layer(_Maker(maker, not phase_for or package in phase_for), change, requires)
 
 
 def _bases(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -183,16 +220,16 @@ def _groups(stacks: Mapping[str, list[_Layer]], bases: Mapping[str, str]) -> Ite
     those of others, or else the most layers. The layers of a place in a base class are below those of the class.
     """
     rest = {target: list(layers) for target, layers in stacks.items() if layers}
-    used: Counter[str] = Counter()
+    used: Counter[str] = Counter([_MODULES])
     lower: dict[str, list[str]] = {}
     while rest:
-        heads: dict[str, list[str]] = {}
+        heads: dict[_Maker, list[str]] = {}
         for target, layers in rest.items():
             if not _others_below(target, rest, bases):
                 heads.setdefault(layers[0].maker, []).append(target)
         maker = min(heads, key=lambda each: (_waiting(each, rest, bases), -len(heads[each])))
         targets = heads[maker]
-        base = re.sub(r"\W+", "_", maker.partition(" ")[0]).strip("_").lower() or "program"
+        base = re.sub(r"\W+", "_", maker.name.partition(" ")[0]).strip("_").lower() or "program"
         used[base] += 1
         name = base if used[base] == 1 else f"{base}_{used[base]}"
         layers = [rest[target].pop(0) for target in targets]
@@ -203,7 +240,8 @@ def _groups(stacks: Mapping[str, list[_Layer]], bases: Mapping[str, str]) -> Ite
         for target in targets:
             lower.setdefault(target, []).append(name)
         requires = dict.fromkeys(layer.requires for layer in layers if layer.requires)
-        yield Group(name, maker, tuple(layer.change for layer in layers), tuple(requires), tuple(after))
+        changes = tuple(layer.change for layer in layers)
+        yield Group(name, maker.name, changes, tuple(requires), tuple(after), maker.waits)
 
 
 def _others_below(target: str, rest: Mapping[str, Sequence[_Layer]], bases: Mapping[str, str]) -> bool:
@@ -215,7 +253,7 @@ def _others_below(target: str, rest: Mapping[str, Sequence[_Layer]], bases: Mapp
     return len(left) > 1 or any(layer.maker != rest[target][0].maker for layer in left)
 
 
-def _waiting(maker: str, rest: Mapping[str, Sequence[_Layer]], bases: Mapping[str, str]) -> int:
+def _waiting(maker: _Maker, rest: Mapping[str, Sequence[_Layer]], bases: Mapping[str, str]) -> int:
     """Return how many layers of a maker are above other layers that are left."""
     return sum(
         layer.maker == maker

@@ -23,7 +23,7 @@ from patchcore.builtin.shared.rows import print_table
 from patchcore.cli import EXIT_OK
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_line
-from patchcore.errors import SettingsError
+from patchcore.errors import SettingsError, did_you_mean
 from patchcore.objects.printable import counted
 
 __all__ = ["add_arguments", "main", "parse"]
@@ -37,6 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="PHASE",
         help="when the patches apply: after:megatron.training, when that is imported",
+    )
+    parser.add_argument(
+        "--phase-for",
+        action="append",
+        default=[],
+        metavar="PACKAGE",
+        help="only the patches of this package wait for the phase; may be repeated (default: all)",
     )
     parser.add_argument(
         "--split",
@@ -73,8 +80,11 @@ def main(options: argparse.Namespace) -> int:
     """Run the program, write the plugin, and print what is left; the program's exit code if it fails.
 
     Raises:
-        SettingsError: the name is impossible, the folder exists, or nothing can be adopted.
+        SettingsError: the name is impossible, the folder exists, ``--phase-for`` names no package with a patch, or
+            nothing can be adopted.
     """
+    if options.phase_for and not options.phase:
+        raise SettingsError("--phase-for chooses who waits for a phase; name it with --phase, or leave it out")
     names = PluginNames.derive(options.name)
     folder = new_folder(options.directory, options.name)
     about = find_about(options.directory, options.license)
@@ -83,7 +93,12 @@ def main(options: argparse.Namespace) -> int:
     if code:
         print_error(f"the program ended with exit code {code}; nothing is written")
         return code
-    adoption = adopt([row for process in processes for row in rows_of(process)], split=options.split)
+    rows = [row for process in processes for row in rows_of(process)]
+    packages = sorted({row["target"].partition(":")[0].partition(".")[0] for row in rows})
+    for name in options.phase_for:
+        if name not in packages:
+            raise SettingsError(f"--phase-for {name}: the program patches nothing in it{did_you_mean(name, packages)}")
+    adoption = adopt(rows, split=options.split, phase_for=options.phase_for)
     if not adoption.groups:
         _print_left(adoption)
         raise SettingsError(
@@ -96,7 +111,7 @@ def main(options: argparse.Namespace) -> int:
         "Patches",
         ("PATCH", "PLACES", "REQUIRES", "AFTER"),
         [
-            (f"{names.plugin}.{g.name}", str(len(g.changes)), ", ".join(g.requires), ", ".join(g.after))
+            (f"{names.plugin}.{g.name}", str(len(g.modules + g.changes)), ", ".join(g.requires), ", ".join(g.after))
             for g in adoption.groups
         ],
     )

@@ -51,7 +51,7 @@ import patchcore as pc
 
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.name)
 def test_is_applied_and_reverted(patch: pc.Patch) -> None:
-    patcher = pc.Patcher([patch])
+    patcher = pc.Patcher({patches})
     with patcher:
 {reach}        for change in patch.changes:
             importlib.import_module(change.target.module)
@@ -88,7 +88,12 @@ def adopted_project(
         f"{names.package}/__init__.py": render_package(names),
         f"{names.package}/py.typed": "",
         f"{names.package}/plugin.py": plugin,
-        "tests/test_plugin.py": _TEST.format(package=names.package, reach=_reach(phase)),
+        "tests/test_plugin.py": _TEST.format(
+            package=names.package,
+            reach=_reach(phase),
+            # libraries may not be importable without the modules that the program makes
+            patches="PATCHES" if any(group.modules for group in adoption.groups) else "[patch]",
+        ),
     }
 
 
@@ -109,9 +114,12 @@ def _patch(constant: str, group: Group, names: PluginNames, phase: str) -> str:
     lines = [f"{constant} = pc.Patch("]
     lines.append(f"    {json.dumps(f'{names.plugin}.{group.name}')},")
     lines.append("    [")
-    lines += [line for change in group.changes for line in _change(change)]
+    lines += [f"        pc.DummyImport({json.dumps(name)})," for name in group.modules]
+    lines += [line for change in group.changes for line in _change(change, '"always"' if group.modules else "True")]
     lines.append("    ],")
     summary = f"{counted(len(group.changes), 'place')} that {group.maker} patched"
+    if group.modules:
+        summary = f"{counted(len(group.modules), 'module')} that {group.maker} made"
     lines.append(f"    summary={json.dumps(summary)},")
     if group.requires:
         lines.append(
@@ -122,23 +130,23 @@ def _patch(constant: str, group: Group, names: PluginNames, phase: str) -> str:
     if group.after:
         after = [f"{names.plugin}.{name}" for name in group.after]
         lines.append(f"    after={json.dumps(after)},  # in this order the program applied them")
-    if phase:
+    if phase and group.waits:
         lines.append(f"    phase={json.dumps(phase)},")
     lines.append(")")
     return "\n".join(lines)
 
 
-def _change(change: Adopted) -> Iterator[str]:
+def _change(change: Adopted, create: str) -> Iterator[str]:
     target, replacement = json.dumps(change.target), change.replacement
     if replacement.endswith(MAKES):
-        new = f"factory={json.dumps(replacement[: -len(MAKES)])}"
+        arguments = [target, f"factory={json.dumps(replacement[: -len(MAKES)])}"]
     else:
-        new = json.dumps(replacement) + ", create=True" * change.adds
-    line = f"        pc.Replace({target}, {new}),"
+        arguments = [target, json.dumps(replacement), *([f"create={create}"] if change.adds else [])]
+    line = f"        pc.Replace({', '.join(arguments)}),"
     if len(line) <= _LINE:
         yield line
     else:
-        yield from ("        pc.Replace(", f"            {target},", f"            {new},", "        ),")
+        yield from ("        pc.Replace(", *(f"            {each}," for each in arguments), "        ),")
 
 
 def _readme(adoption: Adoption, names: PluginNames, program: str) -> Iterator[str]:
@@ -146,7 +154,10 @@ def _readme(adoption: Adoption, names: PluginNames, program: str) -> Iterator[st
     yield ""
     yield f"The patches that {program} made by itself, declared. Take them out of the program; these lines made them:"
     yield ""
-    written = {change.target: change.written for group in adoption.groups for change in group.changes}
+    written: dict[str, str] = {}
+    for group in adoption.groups:
+        written.update(dict.fromkeys(group.modules, ""))
+        written.update((change.target, change.written) for change in group.changes)
     for target, place in written.items():
         yield f"- `{target}`: {place or 'a line that the audit has not seen'}"
     for target, home in adoption.followers.items():

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Optional
 from patchcore.builtin.audit.owners import owner_of
 from patchcore.objects.modules import ABSENT, class_namespace, closed_over, is_class, namespace_of, qualified_name
 
-__all__ = ["Layer", "chain_to", "layers_of", "reference_to", "repeated"]
+__all__ = ["Layer", "chain_to", "contents_of", "layers_of", "reference_to", "repeated"]
 
 #: How many objects are looked at for one chain.
 _MOST = 400
@@ -154,6 +154,25 @@ def _homes(value: Any, package: str) -> list[str]:
         return [qualified_name(value)[0]]
     named = [qualified_name(value)[0], qualified_name(type(value))[0]]
     return [module for module in named if module.partition(".")[0] not in (package, "builtins")]
+
+
+def contents_of(name: str) -> list[str]:
+    """Return what is in a module that a program made, and in those inside it, a line each.
+
+    ``tool.fast`` for a module, ``tool.fast:attend shop.kernels:attend`` for a name in it with the place of its code,
+    and ``tool.fast:attend`` if no name leads to that.
+
+    Args:
+        name: of the module.
+    """
+    lines = []
+    for module in sorted(each for each in list(sys.modules) if f"{each}.".startswith(f"{name}.")):
+        lines.append(module)
+        for key, value in list((namespace_of(sys.modules[module]) or {}).items()):
+            if not key.startswith("__") and sys.modules.get(f"{module}.{key}") is not value:
+                target = f"{module}:{key}"
+                lines.append(f"{target} {reference_to(value, target)}".rstrip())
+    return lines
 
 
 def layers_of(value: Any, original: Any, target: str) -> tuple[Layer, ...]:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, Optional
 
-from patchcore.builtin.audit.chains import Layer, chain_to, layers_of, reference_to, repeated
+from patchcore.builtin.audit.chains import Layer, chain_to, contents_of, layers_of, reference_to, repeated
 from patchcore.builtin.audit.copies import DATA, Body, Difference
 from patchcore.builtin.audit.owners import (
     C_CODE,
@@ -138,7 +138,13 @@ class Finding(NamedTuple):
             "imports the target": "yes" if any(map(self._imports_target, layers)) else "",
             "misfit": self._misfit(layers) or "",
             "inherited": "" if self.inherited is ABSENT else _place(self.inherited),
+            "contents": "\n".join(self._contents()),
         }
+
+    def _contents(self) -> list[str]:
+        """Return what is in a module that was made, see :func:`~patchcore.builtin.audit.chains.contents_of`."""
+        is_made = self.kind == "module" and self.original is ABSENT
+        return contents_of(self.target[len("sys.modules['") : -len("']")]) if is_made else []
 
     def _layers(self) -> tuple[Layer, ...]:
         """Return what was put in the place, in order, see :func:`~patchcore.builtin.audit.chains.layers_of`."""

@@ -5,11 +5,12 @@ Every such module that comes into ``sys.modules`` is entered in the journal, wit
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Container, Iterable
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from patchcore.builtin.imports.askers import askers
 from patchcore.builtin.imports.changes import StubImport
@@ -31,6 +32,8 @@ __all__ = ["DummyWriter", "StubWriter"]
 
 #: How many modules a warning names.
 _SHOWN = 3
+#: The name in an empty module that holds a function: whether a patch makes the module of a name.
+_IS_MADE = "__patchcore_is_made__"
 
 
 class StubWriter(Writer):
@@ -138,7 +141,31 @@ class _DummyProvider(_Provider):
 
     def create(self, name: str) -> ModuleType:
         """Return a new empty module."""
-        return ModuleType(name, f"Made by patch {self._application}: {name} is not installed.")
+        text = f"Made by patch {self._application}: {name} is not installed."
+        return _DummyModule(name, text, self._engine.watch.provides)
+
+
+class _DummyModule(ModuleType):
+    """An empty module. Modules inside it that patches make are attributes of it without an import of their own.
+
+    Packages import their parts in most cases, and programs depend on it: Megatron-LM 0.12.1 writes
+    ``import transformer_engine as te`` and then ``te.common.recipe.DelayedScaling``.
+
+    Args:
+        name: of the module.
+        text: its docstring.
+        is_made: returns whether a patch makes the module of a name.
+    """
+
+    def __init__(self, name: str, text: str, is_made: Callable[[str], bool]) -> None:
+        super().__init__(name, text)
+        self.__dict__[_IS_MADE] = is_made
+
+    def __getattr__(self, name: str) -> Any:
+        inner = f"{self.__name__}.{name}"
+        if not name.startswith("__") and self.__dict__[_IS_MADE](inner):
+            return importlib.import_module(inner)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
 
 class _StubProvider(_Provider):

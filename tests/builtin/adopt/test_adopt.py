@@ -213,6 +213,68 @@ def test_patches_can_wait_for_an_import(place: Place) -> None:
     assert early.stdout == "3\n"
 
 
+MAKES = """
+import sys, types
+import fast
+
+def make(name, **names):
+    module = sys.modules[name] = types.ModuleType(name)
+    module.__path__ = []
+    vars(module).update(names)
+    package, _, tail = name.rpartition(".")
+    if package:
+        setattr(sys.modules[package], tail, module)
+
+make("quick")
+make("quick.norms", norm=fast.scale, lost=lambda x: x, LIMIT=3)
+"""
+NEEDS_MADE = """
+import quick
+
+print(quick.norms.norm(4), hasattr(quick, "lost"))
+import biglib
+print(biglib.scale(3))
+"""
+
+
+def test_modules_that_the_program_makes_are_made_by_the_plugin_before_any_phase(place: Place) -> None:
+    (place.folder / "train.py").write_text(f"{MAKES}import biglib\nbiglib.scale = fast.scale\n{NEEDS_MADE}")
+    (place.folder / "plain.py").write_text(NEEDS_MADE + "import user\nprint(biglib.scale(3))\n")
+    phase = ("--phase", "after:user", "--phase-for", "biglib")
+    done = place.run("-m", "patchcore", "adopt", "shop-npu", *phase, "--", "train.py")
+    assert done.returncode == 0, done.stderr
+    left = done.stdout.partition("Left in the program")[2]
+    assert [name in left for name in ("quick.norms:lost", "quick.norms:LIMIT", "quick.norms:norm")] == [
+        True,
+        True,
+        False,
+    ]
+    package = place.folder / "shop-npu"
+    code = (package / "shop_npu" / "plugin.py").read_text(encoding="utf-8")
+    assert code.count("pc.DummyImport(") == 1
+    assert code.count('phase="after:user"') == 1
+    assert place.run("-m", "pytest", "-q", "-p", "no:cacheprovider", package, path=(package,)).returncode == 0
+    adopted = place.run("-m", "patchcore", "run", "-q", "-p", "shop_npu.plugin", "plain.py", path=(package,))
+    assert (adopted.stdout, adopted.returncode) == ("8 False\n3\n6\n", 0), adopted.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--phase-for", "biglib"), "name it with --phase, or leave it out"),
+        (
+            ("--phase", "after:user", "--phase-for", "biglip"),
+            "the program patches nothing in it; did you mean 'biglib'?",
+        ),
+    ],
+)
+def test_packages_that_wait_are_checked(place: Place, options: tuple[str, ...], message: str) -> None:
+    done = place.run("-m", "patchcore", "adopt", "shop-npu", *options, "--", "train.py")
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not (place.folder / "shop-npu").exists()
+
+
 def test_the_tests_pass_where_the_lines_of_a_library_have_added_a_name_already(place: Place) -> None:
     (place.folder / "adds.py").write_text("import biglib, fast\nbiglib.extra = fast.extra\nbiglib.clear = fast.scale\n")
     (place.folder / "train.py").write_text("import adds, biglib\nprint(biglib.extra(1), biglib.clear(2))\n")
@@ -332,6 +394,7 @@ def row(target: str, **facts: str) -> dict[str, str]:
             "imports the target",
             "misfit",
             "inherited",
+            "contents",
         ),
         "",
     )
@@ -353,7 +416,6 @@ def row(target: str, **facts: str) -> dict[str, str]:
         ({"kind": "removed"}, "takes nothing away"),
         ({"kind": "body"}, "wrap the function"),
         ({"kind": "module"}, "pc.ReplaceImport"),
-        ({"kind": "module", "before": "nothing"}, "pc.DummyImport"),
         ({"conflict": "two owners: patchcore and b"}, "a conflict: two owners"),
         ({"layers": ""}, "no name leads to x"),
     ],

@@ -62,6 +62,29 @@ def test_packages_around_two_dummies_are_made_once() -> None:
     assert "turbine" not in sys.modules
 
 
+def test_modules_inside_a_dummy_package_are_its_attributes() -> None:
+    patcher = pc.Patcher([dummy("turbine.torch.ops", "turbine.jax", scan=min)], strict=True)
+    with patcher:
+        import turbine
+
+        assert "turbine.torch" not in sys.modules
+        assert turbine.torch.ops.scan is min
+        assert turbine.jax is sys.modules["turbine.jax"]
+        assert not hasattr(turbine, "cpu")
+        assert not hasattr(turbine.torch, "jax")
+        assert not [name for name in dir(turbine.jax) if not name.startswith("__")]
+    assert not hasattr(turbine, "torch")
+    assert not [name for name in sys.modules if name.partition(".")[0] == "turbine"]
+
+
+def test_a_dummy_whose_patch_fails_in_its_import_cannot_be_imported() -> None:
+    lost = pc.Replace("turbine.torch:Linear", "turbine_patches:Linear", create="always")
+    with pc.Patcher([pc.Patch("turbine", [pc.DummyImport("turbine.torch"), lost])]) as patcher:
+        with pytest.raises(ModuleNotFoundError, match="No module named 'turbine.torch'"):
+            importlib.import_module("turbine.torch")
+        assert patcher.report()["turbine"].status == "failed"
+
+
 def test_an_installed_module_is_left_alone_and_gets_the_missing_part(make_package: Any) -> None:
     make_package({"turbine/__init__": "VERSION = 2"})
     with pc.Patcher([dummy("turbine.torch", Linear=int)]) as patcher:
