@@ -153,9 +153,9 @@ def adopt(rows: Iterable[Mapping[str, str]], *, split: bool = False, phase_for: 
 
 
 def _is_made(row: Mapping[str, str]) -> bool:
-    """Return whether the row is about a module that the program made and that nothing else provides."""
+    """Return whether the row is about a plain module that the program made and that nothing else provides."""
     is_adopted = row["by"] != PATCHCORE and not row["known"] and not row["patches"]
-    return is_adopted and row["kind"] == "module" and row["before"] == "nothing"
+    return is_adopted and row["kind"] == "module" and bool(row["contents"])
 
 
 def _modules(rows: Sequence[Mapping[str, str]]) -> Group:
@@ -177,6 +177,8 @@ def _nameless(row: Mapping[str, str]) -> Iterable[Left]:
 
 def _obstacle(row: Mapping[str, str]) -> str:
     """Return why a finding cannot be declared; empty if it can."""
+    if row["kind"] == "module" and row["before"] == "nothing":
+        return "a module with a class of its own was made, and nothing else provides it: pc.StubImport"
     if row["kind"] in _KINDS:
         return _KINDS[row["kind"]]
     if row["patches"] or PATCHCORE in row["conflict"].split():

@@ -164,12 +164,20 @@ def contents_of(name: str) -> list[str]:
 
     Args:
         name: of the module.
+
+    Returns:
+        Nothing for a module with a class of its own, whose code may find names that are not there.
     """
+    plain = {
+        each: module
+        for each, module in sorted(sys.modules.items())
+        if f"{each}.".startswith(f"{name}.") and type(module) is ModuleType
+    }
     lines = []
-    for module in sorted(each for each in list(sys.modules) if f"{each}.".startswith(f"{name}.")):
+    for module, made in plain.items() if name in plain else ():
         lines.append(module)
-        for key, value in list((namespace_of(sys.modules[module]) or {}).items()):
-            if not key.startswith("__") and sys.modules.get(f"{module}.{key}") is not value:
+        for key, value in list((namespace_of(made) or {}).items()):
+            if not key.startswith("__") and plain.get(f"{module}.{key}") is not value:
                 target = f"{module}:{key}"
                 lines.append(f"{target} {reference_to(value, target)}".rstrip())
     return lines

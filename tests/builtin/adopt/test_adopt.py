@@ -416,6 +416,7 @@ def row(target: str, **facts: str) -> dict[str, str]:
         ({"kind": "removed"}, "takes nothing away"),
         ({"kind": "body"}, "wrap the function"),
         ({"kind": "module"}, "pc.ReplaceImport"),
+        ({"kind": "module", "before": "nothing"}, "pc.StubImport"),
         ({"conflict": "two owners: patchcore and b"}, "a conflict: two owners"),
         ({"layers": ""}, "no name leads to x"),
     ],

@@ -80,7 +80,7 @@ def test_modules_inside_a_dummy_package_are_its_attributes() -> None:
 def test_a_dummy_whose_patch_fails_in_its_import_cannot_be_imported() -> None:
     lost = pc.Replace("turbine.torch:Linear", "turbine_patches:Linear", create="always")
     with pc.Patcher([pc.Patch("turbine", [pc.DummyImport("turbine.torch"), lost])]) as patcher:
-        with pytest.raises(ModuleNotFoundError, match="No module named 'turbine.torch'"):
+        with pytest.raises(ModuleNotFoundError, match=r"No module named 'turbine\.torch'"):
             importlib.import_module("turbine.torch")
         assert patcher.report()["turbine"].status == "failed"
 

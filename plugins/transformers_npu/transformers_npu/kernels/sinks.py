@@ -64,7 +64,7 @@ def takes_attention_with_sinks(
 
 
 def _fit(first: Any, *others: Any) -> bool:
-    """Return :func:`alike`; under autocast types may differ: rotated queries are float32 there, and matmul casts them."""
+    """Return :func:`alike`; under autocast types may differ: rotated queries are float32, and matmul casts them."""
     import torch
 
     if not torch.is_autocast_enabled("npu"):
