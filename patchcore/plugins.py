@@ -447,6 +447,9 @@ class Plugins:
         """
         if self.manager.has_plugin(name):
             return
+        known = self.manager.get_name(plugin)
+        if known is not None:
+            raise ValueError(f"it is loaded already, as plugin {known!r}")
         self._extensions = None
         try:
             try:

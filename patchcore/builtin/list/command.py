@@ -66,6 +66,8 @@ def main(options: argparse.Namespace) -> int:
             }
         )
     else:
+        if not plugins:
+            print_text(_why_no_plugins(patcher), indent=2)
         _print(plugins, patches, options)
         for section in sections if not options.text else ():
             print_line(f"\n{section.title}")
@@ -131,13 +133,17 @@ def _plugins(patcher: Patcher, patches: Sequence[Mapping[str, Any]]) -> list[dic
     ]
 
 
+def _why_no_plugins(patcher: Patcher) -> str:
+    denied = [provenance.plugin for provenance in patcher.plugins.denied]
+    if denied:
+        origin = patcher.settings.origins.get("plugins", "")
+        return f"the setting plugins ({origin}) leaves out every installed plugin: {', '.join(denied)}"
+    return "no plugins are installed; a plugin is a distribution with entry points in the group npu_patches"
+
+
 def _print(
     plugins: Sequence[Mapping[str, Any]], patches: Sequence[Mapping[str, Any]], options: argparse.Namespace
 ) -> None:
-    if not plugins:
-        print_text(
-            "no plugins are installed; a plugin is a distribution with entry points in the group npu_patches", indent=2
-        )
     owners = {plugin["name"]: f"{plugin['name']}  {_distribution(plugin)}" for plugin in plugins}
     everything = options.all or bool(options.text)
     width = max((len(str(patch["order"])) for patch in patches if patch["order"]), default=0)

@@ -183,6 +183,10 @@ class TestPlugins:
         assert lines[lines.index("mine  (local module)") + 1] == "1  mine.mine  apply  replace shop.prices:Till.total"
         assert sys.path == path
 
-    def test_none_installed(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_none_chosen(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATCHCORE_PLUGINS", "")
+        assert cli("list").out.startswith("the setting plugins (PATCHCORE_PLUGINS) leaves out every installed plugin: ")
+
+    def test_none_installed(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("patchcore.plugins._look_for_plugins", lambda: {"patchcore_support": ()})
         assert cli("list").out.startswith("no plugins are installed; a plugin is ")

@@ -255,6 +255,7 @@ def test_the_name_of_an_installed_plugin_after_p_gets_the_option_that_takes_it(c
     assert "till is an installed plugin: --plugin till loads only this plugin, -p loads a module" in result.err
     result = cli("list", "-p", "till_patches")
     assert result.code == 1
+    assert "cannot be loaded: ValueError: it is loaded already, as plugin 'till'\n" in result.err
     assert "till_patches belongs to an installed plugin: --plugin till loads only this plugin" in result.err
 
 
