@@ -9,6 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Callable
 
+import pytest
+
 from patchcore.plugins import BUILTINS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,8 +69,17 @@ def test_signatures_are_read_in_one_place() -> None:
     assert [file.relative_to(ROOT).as_posix() for file in found] == ["patchcore/objects/generated.py"]
 
 
-def test_modules_of_tests_that_are_collected_together_have_names_of_their_own() -> None:
+@pytest.mark.parametrize(
+    "folders",
+    [
+        ("core", "hostile", "builtin", "plugins", "house", "integration"),
+        ("with_transformers", "with_diffusers"),
+    ],
+    ids=" ".join,
+)
+def test_modules_of_tests_that_are_collected_together_have_names_of_their_own(folders: tuple[str, ...]) -> None:
     """The folders are no packages: pytest refuses a second module of a name."""
-    folders = [ROOT / "tests" / name for name in ("core", "hostile", "builtin", "plugins", "house", "integration")]
-    names = Counter(path.name for folder in folders for path in folder.rglob("*.py") if path.name != "conftest.py")
+    paths = [path for folder in folders for path in (ROOT / "tests" / folder).rglob("*.py")]
+    names = Counter(path.name for path in paths if path.name != "conftest.py")
+    assert names
     assert not [name for name, count in names.items() if count > 1]
