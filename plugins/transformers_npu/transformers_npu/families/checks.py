@@ -1,6 +1,6 @@
 """Random calls of one function of transformers for each formula in ``families.json``, for ``patchcore verify``.
 
-The call is that of the library's own function, in the first model of the family that the installed transformers has.
+The call is that of the library's own function, in the first model of the family that can be imported here.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 import functools
 import importlib
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Union
 
 import patchcore as pc
 from patchcore.plugin import module_file, version_of
@@ -18,7 +19,7 @@ from transformers_npu.families.patching import Family, families
 from transformers_npu.families.reading import Item, read_items
 from transformers_npu.tolerances import DTYPES
 
-__all__ = ["checks_of", "example_of"]
+__all__ = ["checks_of", "examples_of"]
 
 
 def checks_of(kernels: str) -> tuple[pc.Check, ...]:
@@ -33,16 +34,21 @@ def checks_of(kernels: str) -> tuple[pc.Check, ...]:
 
 def _drawing(family: Family) -> Callable[..., Union[pc.Case, pc.Skip]]:
     def draw(rng: random.Random, size: pc.Size = pc.Size.SMALL) -> Union[pc.Case, pc.Skip]:
-        example = example_of(family)
-        if example is None:
-            return pc.Skip(f"transformers {version_of('transformers')} has none of this formula")
-        return _CASES[family.kernel.partition(":")[0]](rng, size, family, example)
+        reason = f"transformers {version_of('transformers')} has none of this formula"
+        for example in examples_of(family):
+            try:
+                importlib.import_module(example[0])
+            except ImportError as error:  # some models need libraries that transformers does not bring
+                reason = f"{example[0]} cannot be imported: {error}"
+            else:
+                return _CASES[family.kernel.partition(":")[0]](rng, size, family, example)
+        return pc.Skip(reason)
 
     return draw
 
 
-def example_of(family: Family) -> Optional[tuple[str, Item]]:
-    """Return the module and the function of an example that the installed transformers has; None for none.
+def examples_of(family: Family) -> Iterator[tuple[str, Item]]:
+    """Yield the module and the function of each example that the installed transformers has.
 
     Args:
         family: an entry of ``families.json``.
@@ -53,8 +59,7 @@ def example_of(family: Family) -> Optional[tuple[str, Item]]:
         path = module_file(module)
         for item in () if path is None else _items(str(path)):
             if item.name == name and item.formula is not None and item.formula.text == family.formula:
-                return module, item
-    return None
+                yield module, item
 
 
 @functools.lru_cache(maxsize=32)
