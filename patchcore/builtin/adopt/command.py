@@ -91,7 +91,9 @@ def main(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="patchcore-adopt-") as reports:
         code, processes = audited(options.run, Path(reports))
     if code:
-        print_error(f"the program ended with exit code {code}; nothing is written")
+        print_error(
+            f"the program ended with exit code {code}; nothing is written" if processes else "nothing is written"
+        )
         return code
     rows = [row for process in processes for row in rows_of(process)]
     packages = sorted({row["target"].partition(":")[0].partition(".")[0] for row in rows})

@@ -1,4 +1,4 @@
-"""``patchcore audit``: runs a program and lists every monkey patch in it; exit 1 on conflicts."""
+"""``patchcore audit``: runs a program and lists every monkey patch in it; exit 1 on conflicts, 2 without an audit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from patchcore.builtin.audit.sections import INCOMPLETE, TITLE
 from patchcore.builtin.report.reading import Process, read_reports
 from patchcore.builtin.run import command as run
 from patchcore.builtin.shared import examples
-from patchcore.cli import EXIT_FINDINGS, EXIT_OK
+from patchcore.cli import EXIT_FINDINGS, EXIT_OK, EXIT_USAGE
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_json, print_line
 from patchcore.errors import SettingsError
@@ -36,7 +36,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         usage="patchcore audit [--format json] [options of patchcore run] [--] PROGRAM [arguments]",
         description="Run a program and list every monkey patch in each of its Python processes, whoever made it: what "
         "was there and what is there now, who wrote it, which names still hold the original, and conflicts. The exit "
-        "code is the program's if it fails, else 1 if there are conflicts.",
+        "code is the program's if it fails, else 1 if there are conflicts, and 2 if no process was audited.",
         epilog="All other options are those of patchcore run. patchcore run --audit adds the same to the reports of a "
         "run.",
         allow_abbrev=False,
@@ -91,6 +91,9 @@ def audited(arguments: Sequence[str], folder: Path) -> tuple[int, list[Process]]
     Args:
         arguments: options of ``patchcore run``, and the program.
         folder: for the reports of the processes.
+
+    Returns:
+        The exit code of the program, 2 if it is 0 and no process has an audit; and the processes.
     """
     command = [sys.executable, "-m", "patchcore", "run", "-q", "--audit", "--report-dir", str(folder), *arguments]
     process = subprocess.Popen(command)
@@ -105,8 +108,13 @@ def audited(arguments: Sequence[str], folder: Path) -> tuple[int, list[Process]]
     except SettingsError as error:
         if not code:
             print_error(f"no process of the program was audited: {error}")
-        return code or EXIT_FINDINGS, []
-    return code, [each for each in found if _section(each) is not None]
+        return code or EXIT_USAGE, []
+    audits = [each for each in found if _section(each) is not None]
+    others = [each for each in found if each not in audits and (each.leads or not audits)]
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        print_error(f"not audited: {others[0]}{more}: it was killed, or left by os._exit or exec, before its audit")
+    return code if audits else code or EXIT_USAGE, audits
 
 
 def _section(process: Process) -> Any:

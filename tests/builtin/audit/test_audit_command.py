@@ -61,6 +61,22 @@ def test_a_program_that_fails_keeps_its_exit_code(program: Path) -> None:
     assert "biglib:scale" in done.stdout
 
 
+def test_a_program_without_an_audit_is_named_and_ends_with_2(program: Path) -> None:
+    program.write_text("import os, biglib, one\nos._exit(0)\n", "utf-8")
+    done = patchcore("audit", program)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "not audited: rank 0, main " in done.stderr
+    assert "it was killed, or left by os._exit or exec, before its audit" in done.stderr
+    adopted = patchcore("adopt", "shop-npu", "--", program)
+    assert (adopted.returncode, adopted.stderr.splitlines()[-1]) == (2, "patchcore: nothing is written")
+
+
+def test_a_worker_without_an_audit_is_no_error(program: Path) -> None:
+    program.write_text("import os, biglib, one\nif os.fork() == 0:\n    os._exit(0)\nos.wait()\n", "utf-8")
+    done = patchcore("audit", program)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_format_stands_anywhere_before_the_program(program: Path) -> None:
     done = patchcore("audit", "--disable", "*", "--format", "json", program, "--format", "text")
     assert (done.returncode, done.stderr) == (0, "")

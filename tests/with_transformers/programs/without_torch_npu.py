@@ -7,8 +7,10 @@ import sys
 sys.modules["torch_npu"] = None  # type: ignore[assignment]  # importlib finds no such module then
 del sys.argv[0]
 runpy.run_path(sys.argv[0], run_name="__main__")
-# The Trainer keeps the process group. A thread of gloo that frees a tensor while the interpreter exits aborts the
-# process (torch 2.13, https://github.com/pytorch/pytorch/pull/179291).
-sys.stdout.flush()
-sys.stderr.flush()
-os._exit(0)
+distributed = sys.modules.get("torch.distributed")
+if distributed is not None and distributed.is_initialized():
+    # The Trainer keeps the process group. A thread of gloo that frees a tensor while the interpreter exits aborts the
+    # process (torch 2.13, https://github.com/pytorch/pytorch/pull/179291).
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
