@@ -199,7 +199,7 @@ class Recorder:
     def _fingerprint(self, support: Support, archive: Path, *, check: bool) -> Any:
         with tempfile.TemporaryDirectory(prefix="patchcore-sources-") as folder:
             unpack(archive, Path(folder))
-            _stand_for_compiled(Path(folder), support.package)
+            stand_for_compiled(Path(folder), support.package)
             path = [folder, *([] if support.package == BASE else [str(self._base)])]
             inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
             path += (os.path.abspath(entry) for entry in inherited if entry)
@@ -214,7 +214,7 @@ class Recorder:
             raise SourcesError(f"{' '.join(command)} failed (exit {done.returncode}):\n{done.stderr}") from None
 
 
-def _stand_for_compiled(folder: Path, package: str) -> None:
+def stand_for_compiled(folder: Path, package: str) -> None:
     """Put an empty file where a build of the package has a compiled module, so that the module is known to be there."""
     for module in COMPILED:
         path = folder.joinpath(*module.split(".")).with_suffix(importlib.machinery.EXTENSION_SUFFIXES[-1])

@@ -301,14 +301,22 @@ class Sources:
     ) -> Definition:
         if isinstance(statement, ast.Import):
             alias = next(a for a in statement.names if (a.asname or a.name.partition(".")[0]) == name)
+            self._refuse_missing(alias.name, module, name)
             return self._whole(alias.name if alias.asname else name)
         if isinstance(statement, ast.ImportFrom):
             alias = next(a for a in statement.names if (a.asname or a.name) == name)
-            return self._imported(module.absolute(statement), alias.name, seen)
+            source = module.absolute(statement)
+            self._refuse_missing(source, module, name)
+            return self._imported(source, alias.name, seen)
         value = getattr(statement, "value", None)
         if isinstance(value, (ast.Name, ast.Attribute)):
             return self._expression(module, value, seen)
         raise Unseen(f"{module.name}:{name} is the value of an expression")
+
+    def _refuse_missing(self, source: str, module: _Module, name: str) -> None:
+        """Raise Unseen if a name comes from another library, which is not installed: the module has it nevertheless."""
+        if _root(source) != _root(module.name) and not self.is_module(_root(source)):
+            raise Unseen(f"{module.name}:{name} comes from {_root(source)}, which is not installed")
 
     def _imported(self, source: str, name: str, seen: dict[tuple[str, str], None]) -> Definition:
         if (source, name) not in seen:  # a package that imports its own submodule comes around here

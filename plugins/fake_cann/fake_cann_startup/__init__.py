@@ -65,12 +65,14 @@ class _Explaining:
     """Explains why torch_npu cannot be imported, in place of the loader's error about a library."""
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
-        """Find nothing; raise where torch_npu is imported and there is still no CANN.
+        """Find nothing; raise where torch_npu is being imported and there is still no CANN.
+
+        Code that only looks a module up, as patchcore check does, finds it.
 
         Raises:
             ImportError: that is so.
         """
-        if fullname == "torch_npu._C" and not _has_cann():
+        if fullname == "torch_npu._C" and "torch_npu" in sys.modules and not _has_cann():
             raise ImportError(
                 "torch_npu needs CANN, which this machine does not have. It runs on a fake one: "
                 f"{sys.executable} -m fake_cann run PROGRAM, or patchcore run --emulate-npu PROGRAM",

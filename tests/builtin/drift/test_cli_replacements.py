@@ -301,6 +301,15 @@ class TestNames:
         site.install("1.1", prices, helpers)
         assert message in site.findings()["reads"]
 
+    @pytest.mark.parametrize("line", ["from carts.boxes import Box as Cart", "import carts.boxes as Cart"])
+    def test_a_name_that_the_library_has_from_one_that_is_not_installed_is_there(self, site: Site, line: str) -> None:
+        site.install("1.0", helpers=f"{HELPERS}\n{line}\n")
+        code = "def total(self, items):\n    from shop.helpers import Cart\n\n    return Cart(items)\n"
+        site.plugin(code, 'pc.Replace("shop.prices:Till.total", total)')
+        assert site.findings() == {}
+        site.install("1.1", helpers=HELPERS)
+        assert "reads shop.helpers:Cart, which is gone" in site.findings()["reads"]
+
     def test_any_other_change_of_it_is_none(self, site: Site) -> None:
         site.plugin(self.CODE, 'pc.Replace("shop.prices:Till.total", total)')
         site.install("1.1", helpers=HELPERS.replace("return 2", "return 3"))
