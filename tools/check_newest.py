@@ -1,4 +1,4 @@
-"""Tell which targets of our plugins have changed in the newest releases of the libraries they patch.
+"""Print which targets of our plugins have changed in the newest releases of the libraries they patch.
 
 Gets the Python sources of the newest release of each library on the package index, see tools/release_sources.py, and
 runs ``patchcore check`` with them on the path. Nothing is compiled, installed or imported. It compares with the
@@ -6,8 +6,8 @@ fingerprints that the plugins carry, so it has something to say once a library h
 
     python tools/check_newest.py            # what nox -s drift runs; exit 1 where something has changed
 
-A release that pip cannot have here, because of a constraint for example, is passed over for the one before it. A library
-without any is named in the last line.
+A release that pip cannot have here, because of a constraint for example, is passed over for the one before it. A
+library without any is named in the last line.
 
 A release in which targets have changed is looked at by people, then recorded: ``tools/record_fingerprints.py``.
 """
@@ -25,7 +25,6 @@ from typing import Any
 from packaging.version import Version
 from record_fingerprints import LIBRARIES, stand_for_compiled
 from release_sources import SourcesError, cached_sources, releases, unpack
-
 
 #: How many releases are tried.
 TRIED = 3
@@ -51,7 +50,7 @@ def newest_sources(folder: Path) -> list[str]:
 
 
 def patchcore(folder: Path, *arguments: str) -> Any:
-    """Run a command of patchcore with these sources on the path; return what it says.
+    """Run a command of patchcore with these sources on the path; return its JSON.
 
     Raises:
         SourcesError: it failed.

@@ -129,9 +129,9 @@ def test_a_compiled_module_is_known_to_be_there(tools: Any, tmp_path: Path, monk
     """Sources do not have it: patched targets in it would count as gone."""
     (tmp_path / "mmcv").mkdir()
     (tmp_path / "mmcv" / "__init__.py").touch()
-    tools("record_fingerprints")._stand_for_compiled(tmp_path, "mmcv")
+    tools("record_fingerprints").stand_for_compiled(tmp_path, "mmcv")
     found = importlib.machinery.PathFinder.find_spec("mmcv._ext", [str(tmp_path / "mmcv")])
     assert found is not None
     assert isinstance(found.loader, importlib.machinery.ExtensionFileLoader)
-    tools("record_fingerprints")._stand_for_compiled(tmp_path, "mmdet")
+    tools("record_fingerprints").stand_for_compiled(tmp_path, "mmdet")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mmcv"]
