@@ -447,9 +447,9 @@ class Plugins:
         """
         if self.manager.has_plugin(name):
             return
-        known = self.manager.get_name(plugin)
-        if known is not None:
-            raise ValueError(f"it is loaded already, as plugin {known!r}")
+        earlier = self.manager.get_name(plugin)
+        if earlier is not None:
+            raise ValueError(f"it is loaded already, as plugin {earlier!r}")
         self._extensions = None
         try:
             try:
