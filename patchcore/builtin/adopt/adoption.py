@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from patchcore.builtin.audit.findings import PATCHCORE
 from patchcore.declare.target import Target
-from patchcore.errors import DeclarationError
+from patchcore.errors import DeclarationError, SettingsError, did_you_mean
 
-__all__ = ["MAKES", "Adopted", "Adoption", "Group", "Left", "adopt"]
+__all__ = ["MAKES", "Adopted", "Adoption", "Group", "Left", "adopt", "parse_phases"]
 
 #: The end of a replacement that is made of what is below it.
 MAKES = "()"
@@ -68,7 +68,7 @@ class Group(NamedTuple):
         changes: in the order of the audit.
         requires: the libraries with the versions on which they were seen.
         after: the names of the groups that are below it in a place.
-        waits: whether the patch waits for the phase of the plugin.
+        phase: the one that the patch waits for; empty if it applies as soon as its modules are imported.
         modules: those that nothing else provides and that the patch makes; its changes add names to them.
     """
 
@@ -77,7 +77,7 @@ class Group(NamedTuple):
     changes: tuple[Adopted, ...]
     requires: tuple[str, ...]
     after: tuple[str, ...] = ()
-    waits: bool = False
+    phase: str = ""
     modules: tuple[str, ...] = ()
 
 
@@ -101,25 +101,63 @@ class Adoption(NamedTuple):
 
 class _Maker(NamedTuple):
     name: str
-    waits: bool
+    phase: str
 
 
 class _Layer(NamedTuple):
+    distribution: str
     maker: _Maker
     change: Adopted
     requires: str
 
 
-def adopt(rows: Iterable[Mapping[str, str]], *, split: bool = False, phase_for: Sequence[str] = ()) -> Adoption:
+def parse_phases(texts: Iterable[str]) -> dict[str, str]:
+    """Return the phases by the package whose patches wait for them, the phase of all others under ``""``.
+
+    Args:
+        texts: ``after:shop.cart`` for all patches, ``after:shop.cart=shop`` for those of one package.
+
+    Raises:
+        SettingsError: a text is neither, or a package has two phases.
+    """
+    phases: dict[str, str] = {}
+    for text in texts:
+        phase, equals, package = text.partition("=")
+        if not phase or (equals and not package.isidentifier()):
+            raise SettingsError(
+                f"--phase {text}: expected a phase, or after:MODULE=PACKAGE for the patches of a package"
+            )
+        if package in phases:
+            raise SettingsError(
+                f"--phase {text}: {package or 'every patch'} waits for {phases[package]} already; name one phase"
+            )
+        phases[package] = phase
+    return phases
+
+
+def adopt(
+    rows: Iterable[Mapping[str, str]],
+    *,
+    split: bool = False,
+    phases: Mapping[str, str] = {},
+    only: Sequence[str] = (),
+) -> Adoption:
     """Sort the findings of an audit.
 
     Args:
         rows: of the processes of a program, see :meth:`Finding.to_dict`. Patches of patchcore, and those that a library
             makes in every process, are nobody's to adopt and are passed over.
         split: make a patch for each module that defines new code, and not for each distribution.
-        phase_for: the packages whose patches wait for the phase of the plugin; without any, all patches do. Modules
-            that are made never wait, because programs import them before.
+        phases: for which patches wait, see :func:`parse_phases`. Modules that are made never wait, because programs
+            import them before.
+        only: the distributions whose patches are adopted, besides the modules that are made; all if empty.
+
+    Raises:
+        SettingsError: a name of ``phases`` or ``only`` has no patch.
     """
+    rows = list(rows)
+    _refuse_unknown("--phase", "patches nothing in", phases, {_package(row["target"]) for row in rows})
+    _refuse_unknown("--only", "has no patch of", only, {_name(row["by"]) for row in rows})
     stacks: dict[str, list[_Layer]] = {}
     left: dict[str, Left] = {}
     followers: dict[str, str] = {}
@@ -134,11 +172,15 @@ def adopt(rows: Iterable[Mapping[str, str]], *, split: bool = False, phase_for: 
             continue
         why = _obstacle(row)
         if why:
-            left[row["target"]] = Left(row["target"], why, row["written at"])
+            if not only or _name(row["by"]) in only:
+                left[row["target"]] = Left(row["target"], why, row["written at"])
         elif row.get("follows"):
             followers[row["target"]] = row["follows"]
         else:
-            stacks[row["target"]] = list(_layers(row, split=split, phase_for=phase_for))
+            layers = _layers(row, split=split, phases=phases)
+            stacks[row["target"]] = [layer for layer in layers if not only or layer.distribution in only]
+            if not stacks[row["target"]]:
+                continue
             if row["imports the target"]:
                 importing.append(row["target"])
             if row["conflict"]:
@@ -146,10 +188,26 @@ def adopt(rows: Iterable[Mapping[str, str]], *, split: bool = False, phase_for: 
     for target, home in list(followers.items()):
         if home in left:
             left[target] = Left(target, f"it has the code of {home}", left[home].written)
+        if not stacks.get(home):
             del followers[target]
     left.update((each.target, each) for row in made for each in _nameless(row))
     groups = (*([_modules(made)] if made else []), *_groups(stacks, bases))
     return Adoption(groups, tuple(left.values()), followers, conflicts, tuple(importing))
+
+
+def _refuse_unknown(option: str, why: str, names: Iterable[str], known: Iterable[str]) -> None:
+    for name in filter(None, names):
+        if name not in known:
+            raise SettingsError(f"{option} {name}: the program {why} {name}{did_you_mean(name, known)}")
+
+
+def _package(target: str) -> str:
+    return target.partition(":")[0].partition(".")[0]
+
+
+def _name(distribution: str) -> str:
+    """Return the name of a distribution without its version."""
+    return distribution.partition(" ")[0]
 
 
 def _is_made(row: Mapping[str, str]) -> bool:
@@ -192,19 +250,21 @@ def _obstacle(row: Mapping[str, str]) -> str:
     return ""
 
 
-def _layers(row: Mapping[str, str], *, split: bool, phase_for: Sequence[str]) -> Iterable[_Layer]:
-    package = row["target"].partition(":")[0].partition(".")[0]
+def _layers(row: Mapping[str, str], *, split: bool, phases: Mapping[str, str]) -> Iterable[_Layer]:
+    package = _package(row["target"])
+    phase = phases.get(package, phases.get("", ""))
     requires = f"{package}=={row['version'].partition('+')[0]}" if row["version"] else ""
     layers = row["layers"].split("\n")
     for layer in layers:
         maker, _, replacement = layer.partition(": ")
         if maker == row["owner"]:
             maker = row["by"]  # other code has put an object of the library elsewhere in it
+        distribution = _name(maker)
         if split:
             maker = replacement.partition(":")[0]
         adds = row["kind"] == "added" and not row["inherited"]
         change = Adopted(row["target"], replacement, adds, row["written at"], row["misfit"])
-        yield _Layer(_Maker(maker, not phase_for or package in phase_for), change, requires)
+        yield _Layer(distribution, _Maker(maker, phase), change, requires)
 
 
 def _bases(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -231,7 +291,7 @@ def _groups(stacks: Mapping[str, list[_Layer]], bases: Mapping[str, str]) -> Ite
                 heads.setdefault(layers[0].maker, []).append(target)
         maker = min(heads, key=lambda each: (_waiting(each, rest, bases), -len(heads[each])))
         targets = heads[maker]
-        base = re.sub(r"\W+", "_", maker.name.partition(" ")[0]).strip("_").lower() or "program"
+        base = re.sub(r"\W+", "_", _name(maker.name)).strip("_").lower() or "program"
         used[base] += 1
         name = base if used[base] == 1 else f"{base}_{used[base]}"
         layers = [rest[target].pop(0) for target in targets]
@@ -243,7 +303,7 @@ def _groups(stacks: Mapping[str, list[_Layer]], bases: Mapping[str, str]) -> Ite
             lower.setdefault(target, []).append(name)
         requires = dict.fromkeys(layer.requires for layer in layers if layer.requires)
         changes = tuple(layer.change for layer in layers)
-        yield Group(name, maker.name, changes, tuple(requires), tuple(after), maker.waits)
+        yield Group(name, maker.name, changes, tuple(requires), tuple(after), maker.phase)
 
 
 def _others_below(target: str, rest: Mapping[str, Sequence[_Layer]], bases: Mapping[str, str]) -> bool:

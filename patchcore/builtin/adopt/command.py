@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchcore.builtin.adopt.adoption import Adoption, adopt
+from patchcore.builtin.adopt.adoption import Adoption, adopt, parse_phases
 from patchcore.builtin.adopt.writing import adopted_project
 from patchcore.builtin.audit.command import audited, rows_of
 from patchcore.builtin.install.command import install_command
@@ -23,7 +23,7 @@ from patchcore.builtin.shared.rows import print_table
 from patchcore.cli import EXIT_OK
 from patchcore.cli import options as shared
 from patchcore.cli.output import print_error, print_line
-from patchcore.errors import SettingsError, did_you_mean
+from patchcore.errors import SettingsError
 from patchcore.objects.printable import counted
 
 __all__ = ["add_arguments", "main", "parse"]
@@ -34,16 +34,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="of the distribution, and of its folder: bevformer-npu-patches")
     parser.add_argument(
         "--phase",
-        default="",
-        metavar="PHASE",
-        help="when the patches apply: after:megatron.training, when that is imported",
-    )
-    parser.add_argument(
-        "--phase-for",
         action="append",
         default=[],
-        metavar="PACKAGE",
-        help="only the patches of this package wait for the phase; may be repeated (default: all)",
+        metavar="PHASE[=PACKAGE]",
+        help="when patches apply: after:megatron.training, when that is imported; with =megatron those of this package "
+        "only; may be repeated",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="DISTRIBUTION",
+        help="adopt the patches that this distribution makes; may be repeated (default: all)",
     )
     parser.add_argument(
         "--split",
@@ -80,11 +82,10 @@ def main(options: argparse.Namespace) -> int:
     """Run the program, write the plugin, and print what is left; the program's exit code if it fails.
 
     Raises:
-        SettingsError: the name is impossible, the folder exists, ``--phase-for`` names no package with a patch, or
+        SettingsError: the name is impossible, the folder exists, ``--phase`` or ``--only`` names what has no patch, or
             nothing can be adopted.
     """
-    if options.phase_for and not options.phase:
-        raise SettingsError("--phase-for chooses who waits for a phase; name it with --phase, or leave it out")
+    phases = parse_phases(options.phase)
     names = PluginNames.derive(options.name)
     folder = new_folder(options.directory, options.name)
     about = find_about(options.directory, options.license)
@@ -96,18 +97,14 @@ def main(options: argparse.Namespace) -> int:
         )
         return code
     rows = [row for process in processes for row in rows_of(process)]
-    packages = sorted({row["target"].partition(":")[0].partition(".")[0] for row in rows})
-    for name in options.phase_for:
-        if name not in packages:
-            raise SettingsError(f"--phase-for {name}: the program patches nothing in it{did_you_mean(name, packages)}")
-    adoption = adopt(rows, split=options.split, phase_for=options.phase_for)
+    adoption = adopt(rows, split=options.split, phases=phases, only=options.only)
     if not adoption.groups:
         _print_left(adoption)
         raise SettingsError(
             "the program makes no patch that can be declared; patchcore audit shows those that it makes"
         )
     program = " ".join(run.parse(options.run).program)
-    write_project(folder, adopted_project(adoption, names, about, program, phase=options.phase))
+    write_project(folder, adopted_project(adoption, names, about, program))
     _record(folder, names)
     print_table(
         "Patches",
@@ -120,7 +117,7 @@ def main(options: argparse.Namespace) -> int:
     if adoption.conflicts:
         print_table("Conflicts, declared as they were", ("TARGET", "CONFLICT"), list(adoption.conflicts.items()))
     _print_left(adoption)
-    if adoption.importing and not options.phase:
+    if adoption.importing and not phases:
         print_line(
             f"the new code of {counted(len(adoption.importing), 'place')} imports the library that it patches, such as "
             f"that of {adoption.importing[0]}: if a patch fails with a circular import, write the plugin again with "

@@ -64,9 +64,7 @@ def test_is_applied_and_reverted(patch: pc.Patch) -> None:
 '''
 
 
-def adopted_project(
-    adoption: Adoption, names: PluginNames, about: PluginMetadata, program: str, *, phase: str = ""
-) -> dict[str, str]:
+def adopted_project(adoption: Adoption, names: PluginNames, about: PluginMetadata, program: str) -> dict[str, str]:
     """Return the files of the plugin: texts by path, relative to the project's folder.
 
     Args:
@@ -74,11 +72,10 @@ def adopted_project(
         names: of the plugin.
         about: its author, licence and source.
         program: whose patches they are, for texts.
-        phase: for which the patches wait; empty if they apply as soon as their modules are imported.
     """
     program = textwrap.shorten(program, 60, placeholder=" ...")
     constants = [_constant(group.name) for group in adoption.groups]
-    patches = "\n".join(_patch(constant, group, names, phase) for constant, group in zip(constants, adoption.groups))
+    patches = "\n".join(_patch(constant, group, names) for constant, group in zip(constants, adoption.groups))
     plugin = _PLUGIN.format(
         program=program, patches=patches.rstrip(), names="\n".join(f"    {name}," for name in constants)
     )
@@ -90,7 +87,7 @@ def adopted_project(
         f"{names.package}/plugin.py": plugin,
         "tests/test_plugin.py": _TEST.format(
             package=names.package,
-            reach=_reach(phase),
+            reach="".join(map(_reach, dict.fromkeys(group.phase for group in adoption.groups))),
             # libraries may not be importable without the modules that the program makes
             patches="PATCHES" if any(group.modules for group in adoption.groups) else "[patch]",
         ),
@@ -110,7 +107,7 @@ def _constant(name: str) -> str:
     return constant if constant.isidentifier() else f"PATCH_{constant}"
 
 
-def _patch(constant: str, group: Group, names: PluginNames, phase: str) -> str:
+def _patch(constant: str, group: Group, names: PluginNames) -> str:
     lines = [f"{constant} = pc.Patch("]
     lines.append(f"    {json.dumps(f'{names.plugin}.{group.name}')},")
     lines.append("    [")
@@ -130,8 +127,8 @@ def _patch(constant: str, group: Group, names: PluginNames, phase: str) -> str:
     if group.after:
         after = [f"{names.plugin}.{name}" for name in group.after]
         lines.append(f"    after={json.dumps(after)},  # in this order the program applied them")
-    if phase and group.waits:
-        lines.append(f"    phase={json.dumps(phase)},")
+    if group.phase:
+        lines.append(f"    phase={json.dumps(group.phase)},")
     lines.append(")")
     return "\n".join(lines)
 

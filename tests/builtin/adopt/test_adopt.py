@@ -240,8 +240,7 @@ print(biglib.scale(3))
 def test_modules_that_the_program_makes_are_made_by_the_plugin_before_any_phase(place: Place) -> None:
     (place.folder / "train.py").write_text(f"{MAKES}import biglib\nbiglib.scale = fast.scale\n{NEEDS_MADE}")
     (place.folder / "plain.py").write_text(NEEDS_MADE + "import user\nprint(biglib.scale(3))\n")
-    phase = ("--phase", "after:user", "--phase-for", "biglib")
-    done = place.run("-m", "patchcore", "adopt", "shop-npu", *phase, "--", "train.py")
+    done = place.run("-m", "patchcore", "adopt", "shop-npu", "--phase", "after:user=biglib", "--", "train.py")
     assert done.returncode == 0, done.stderr
     left = done.stdout.partition("Left in the program")[2]
     assert [name in left for name in ("quick.norms:lost", "quick.norms:LIMIT", "quick.norms:norm")] == [
@@ -261,14 +260,17 @@ def test_modules_that_the_program_makes_are_made_by_the_plugin_before_any_phase(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--phase-for", "biglib"), "name it with --phase, or leave it out"),
+        (("--phase", "after:user=biglib", "--phase", "after:other=biglib"), "biglib waits for after:user already"),
         (
-            ("--phase", "after:user", "--phase-for", "biglip"),
-            "the program patches nothing in it; did you mean 'biglib'?",
+            ("--phase", "after:user", "--phase", "after:other"),
+            "every patch waits for after:user already; name one phase",
         ),
+        (("--phase", "after:user="), "expected a phase, or after:MODULE=PACKAGE for the patches of a package"),
+        (("--phase", "after:user=biglip"), "the program patches nothing in biglip; did you mean 'biglib'?"),
+        (("--only", "fasd"), "the program has no patch of fasd; did you mean 'fast'?"),
     ],
 )
-def test_packages_that_wait_are_checked(place: Place, options: tuple[str, ...], message: str) -> None:
+def test_names_in_options_are_checked(place: Place, options: tuple[str, ...], message: str) -> None:
     done = place.run("-m", "patchcore", "adopt", "shop-npu", *options, "--", "train.py")
     assert done.returncode == 2
     assert message in done.stderr
@@ -287,6 +289,25 @@ def test_the_tests_pass_where_the_lines_of_a_library_have_added_a_name_already(p
     plugin.write_text(plugin.read_text().replace('"fast:scale"', '"fast:absent"'))
     done = place.run(*test, path=(package, place.folder))
     assert "1 failed" in done.stdout, done.stdout
+
+
+def test_only_some_makers_are_adopted_and_packages_wait_each_for_its_phase() -> None:
+    rows = [
+        row("lib:a", layers="shop 1.0: shop.code:a"),
+        row("lib:b", by="cart 2", layers="shop 1.0: shop.code:b\ncart 2: cart.code:b"),
+        row("lib:c", by="cart 2", layers="cart 2: cart.code:c"),
+        row("lib:d", by="cart 2", layers=""),
+        row("lib:e", by="cart 2", follows="lib:c"),
+        row("core.x:f", layers="shop 1.0: shop.code:f"),
+        row("core.y:f", layers="shop 1.0: shop.code:f", follows="core.x:f"),
+    ]
+    adoption = adopt(rows, only=["shop"], phases={"": "training", "core": "after:core"})
+    found = [(group.maker, group.phase, [change.target for change in group.changes]) for group in adoption.groups]
+    assert found == [("shop 1.0", "training", ["lib:a", "lib:b"]), ("shop 1.0", "after:core", ["core.x:f"])]
+    assert (adoption.left, adoption.followers) == ((), {"core.y:f": "core.x:f"})
+    whole = adopt(rows)
+    assert [each.target for each in whole.left] == ["lib:d"]
+    assert {group.phase for group in whole.groups} == {""}
 
 
 def test_split_makes_a_patch_for_each_module_of_new_code() -> None:
