@@ -157,7 +157,7 @@ def adopt(
     """
     rows = list(rows)
     _refuse_unknown("--phase", "patches nothing in", phases, {_package(row["target"]) for row in rows})
-    _refuse_unknown("--only", "has no patch of", only, {_name(row["by"]) for row in rows})
+    _refuse_unknown("--only", "has no patch of", only, {name for row in rows for name in _makers(row)})
     stacks: dict[str, list[_Layer]] = {}
     left: dict[str, Left] = {}
     followers: dict[str, str] = {}
@@ -208,6 +208,11 @@ def _package(target: str) -> str:
 def _name(distribution: str) -> str:
     """Return the name of a distribution without its version."""
     return distribution.partition(" ")[0]
+
+
+def _makers(row: Mapping[str, str]) -> set[str]:
+    """Return the distributions that wrote to a place, where that was seen, and that define the code in it."""
+    return {_name(row["by"]), *(_name(line.partition(": ")[0]) for line in row["layers"].split("\n") if line)}
 
 
 def _is_made(row: Mapping[str, str]) -> bool:
