@@ -49,7 +49,7 @@ ONLY_IN = {
 def verified(patch: pc.Patch, **how: Any) -> list[Any]:
     """Verify a patch on the NPU, but for the formulas that only the other line of transformers has.
 
-    gemma3n, the only model of transformers 4 with its formula, imports timm, and that torchvision.
+    gemma3n, the only model of transformers 4 with its formula, imports timm, which imports torchvision.
     """
     framework = framework_of(pc.Patcher.discover().plugins)
     results = verify([patch], device="npu", emulated=True, framework=framework, **how)

@@ -223,19 +223,25 @@ def _is_made(row: Mapping[str, str]) -> bool:
 
 def _modules(rows: Sequence[Mapping[str, str]]) -> Group:
     """Return the group that makes the modules of some rows, with the names in them that lead to code."""
-    lines = {line.partition(" ")[::2]: row["written at"] for row in rows for line in row["contents"].split("\n")}
-    names = [target for target, _ in lines if ":" not in target]
-    changes = [Adopted(target, reference, True, written) for (target, reference), written in lines.items() if reference]
+    contents = {entry: row["written at"] for row in rows for entry in _contents(row)}
+    names = [target for target, _ in contents if ":" not in target]
+    changes = [Adopted(*entry, True, written) for entry, written in contents.items() if entry[1]]
     # a package is made with a module inside it
     modules = [name for name in names if not any(other.startswith(f"{name}.") for other in names)]
     return Group(_MODULES, "the program", tuple(changes), (), modules=tuple(modules))
 
 
 def _nameless(row: Mapping[str, str]) -> Iterable[Left]:
-    for line in row["contents"].split("\n"):
-        target, _, reference = line.partition(" ")
+    for target, reference in _contents(row):
         if ":" in target and not reference:
             yield Left(target, f"no name leads to its value: {_NAMELESS}, or data", row["written at"])
+
+
+def _contents(row: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    """Yield the modules and names that a row lists, each with the place of its code; empty for none."""
+    for line in row["contents"].split("\n"):
+        target, _, reference = line.partition(" ")
+        yield target, reference
 
 
 def _obstacle(row: Mapping[str, str]) -> str:
