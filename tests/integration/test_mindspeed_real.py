@@ -76,6 +76,8 @@ MANAGERS = {
     "mindspeed": ("--disable", "*"),
     "example": ("--disable", "*", "-p", "adapter", "--enable", "adapter.features"),
 }
+#: What a launcher sets for the only rank of a job.
+ONE_RANK = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29613"}
 LOSS = re.compile(r"lm loss: (\S+) .* grad norm: (\S+)")
 
 
@@ -93,17 +95,12 @@ def folder(tmp_path: Path) -> Path:
 def environment() -> dict[str, str]:
     path = [str(Path(STACK, part)) for part in ("MindSpeed", "Megatron-LM", "packages")]
     example = HERE.parents[1] / "examples" / "mindspeed_adapter"
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([*path, str(example)])}
+    limits = {"CUDA_DEVICE_MAX_CONNECTIONS": "1", "OMP_NUM_THREADS": "1"}
+    return {**os.environ, **limits, "PYTHONPATH": os.pathsep.join([*path, str(example)])}
 
 
 def run(folder: Path, manager: str, *program: str, ranks: int = 1) -> str:
-    ranked = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29613"}
-    env = {
-        **environment(),
-        "CUDA_DEVICE_MAX_CONNECTIONS": "1",
-        "OMP_NUM_THREADS": "1",
-        **(ranked if ranks == 1 else {}),
-    }
+    env = {**environment(), **(ONE_RANK if ranks == 1 else {})}
     launcher = ["--", "torchrun", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
     ours = [EMULATED, *MANAGERS[manager], "-p", "stubs", "--enable", "mindspeed.stubs"]
     return started(folder, env, "run", *ours, *launcher, *program)
@@ -190,8 +187,7 @@ def test_the_adopted_plugin_trains_megatron_without_the_adaptor(folder: Path) ->
         source = source.replace("import torch\n", "import torch\nfrom torch_npu.contrib import transfer_to_npu\n", 1)
         patches = ["--disable", "*", *patches, "--enable", "stubs,ms_npu.plugin"]
     (folder / "plain.py").write_text(source)
-    ranked = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29614"}
-    env = {**environment(), **ranked, "CUDA_DEVICE_MAX_CONNECTIONS": "1", "OMP_NUM_THREADS": "1"}
+    env = {**environment(), **ONE_RANK}
     program = [EMULATED, *MANAGERS["mindspeed"], "-p", "stubs", "--enable", "mindspeed.stubs", "pretrain_gpt.py"]
     printed = started(folder, env, "adopt", "ms-npu", *adopting, "--", *program, *TRAINING.split())
     assert "  ms.modules " in printed

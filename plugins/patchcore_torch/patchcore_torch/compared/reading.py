@@ -8,13 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from patchcore import SettingsError
-from patchcore_torch.recording.records import FILES, FORMAT
+from patchcore_torch.recording.records import FILES, FORMAT, MOST_RANKS
 
 __all__ = ["Key", "Process", "Record", "Recording", "read"]
-
-
-#: A file may come from anybody: its ranks are counted one by one.
-_MOST_RANKS = 1_000_000
 
 
 class Key(NamedTuple):
@@ -218,7 +214,7 @@ def _read_file(path: Path) -> tuple[int, Process]:
 
 def _size(header: Mapping[str, Any]) -> int:
     size = int(header.get("size", 1))
-    if not 1 <= size <= _MOST_RANKS:
+    if not 1 <= size <= MOST_RANKS:
         raise ValueError(f"size={size}; expected a number of ranks")
     return size
 

@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional
 from patchcore.plugin import describe_error, parse_decimal, print_message, process_rank, rank_variable, run_role
 from patchcore_torch.recording.naming import Names
 from patchcore_torch.recording.options import Ranges, RecordingOptions
-from patchcore_torch.recording.records import RecordFile
+from patchcore_torch.recording.records import MOST_RANKS, RecordFile
 from patchcore_torch.training.ending import at_end
 
 __all__ = ["FORWARD", "GRADIENT", "OPERATOR", "PARAMETER", "PARAMETER_GRADIENT", "STATE", "Recorder"]
@@ -318,7 +318,7 @@ def _size() -> int:
     distributed = _distributed()
     if distributed is not None:
         return int(distributed.get_world_size())
-    return parse_decimal(os.environ.get("WORLD_SIZE", ""), 2**31 - 1) or 1
+    return parse_decimal(os.environ.get("WORLD_SIZE", ""), MOST_RANKS) or 1
 
 
 def _distributed() -> Any:

@@ -11,13 +11,15 @@ from typing import Any
 
 from patchcore.plugin import append_text, write_whole
 
-__all__ = ["FILES", "FORMAT", "NAMES", "RecordFile"]
+__all__ = ["FILES", "FORMAT", "MOST_RANKS", "NAMES", "RecordFile"]
 
 #: The version of the format; a reader refuses another one.
 FORMAT = 1
 #: The names of the numbers about a tensor, in their order. ``mix`` is a sum with a fixed pattern of signs: it changes
 #: when values change places, which the others do not see.
 NAMES = ("min", "max", "mean", "norm", "mix")
+#: How many ranks a job may have. A file may come from anybody, and a reader counts its ranks one by one.
+MOST_RANKS = 1_000_000
 #: The names of the files.
 FILES = "*.records.jsonl"
 _SUFFIX = FILES[1:]
