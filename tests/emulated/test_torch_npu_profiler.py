@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch_npu
 from torch_npu import profiler
+from torch_npu.profiler import profiler as trace_folders
 from torch_npu.profiler.profiler import analyse
 
 from npu_emulator.errors import NotEmulated
@@ -48,6 +49,16 @@ class TestProfile:
             assert folder.name.endswith("_ascend_pt")
             assert "aten::matmul" in names_in(folder / "ASCEND_PROFILER_OUTPUT" / "trace_view.json")
             assert "emulated" in json.loads((folder / "profiler_metadata.json").read_text())["npu_emulator"]
+
+    def test_cycles_within_one_millisecond_get_folders_of_their_own(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(trace_folders.time, "time_ns", lambda: 1_700_000_000_123_456_789)
+        ready = profiler.tensorboard_trace_handler(str(tmp_path), worker_name="worker")
+        for _ in range(2):
+            with profiler.profile(on_trace_ready=ready):
+                work()
+        assert len(list(tmp_path.glob("*/ASCEND_PROFILER_OUTPUT/trace_view.json"))) == 2
 
     def test_traces_go_where_cann_writes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ASCEND_WORK_PATH", str(tmp_path))

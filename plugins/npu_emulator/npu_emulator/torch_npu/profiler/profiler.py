@@ -139,9 +139,9 @@ def tensorboard_trace_handler(
             return
         if ExportType.Text not in profiler.npu_config.export_type:
             refuse("torch_npu.profiler.ExportType.Db", "databases hold measurements of the hardware")
-        folder = _output_directory(dir_name) / f"{worker_name or _worker()}_{_timestamp()}_ascend_pt"
+        folder = _new_folder(_output_directory(dir_name), worker_name or _worker())
         output = folder / "ASCEND_PROFILER_OUTPUT"
-        output.mkdir(parents=True)
+        output.mkdir()
         profiler.export_chrome_trace(str(output / "trace_view.json"))
         write_whole(folder / "profiler_metadata.json", json.dumps({SOURCE: EMULATED}))
 
@@ -159,10 +159,21 @@ def _worker() -> str:
     return f"{socket.gethostname()}_{os.getpid()}"
 
 
-def _timestamp() -> str:
-    """Return the time to the millisecond, as in torch_npu's names of folders."""
+def _new_folder(directory: Path, worker: str) -> Path:
+    """Make a folder named by the time to the millisecond, as torch_npu names it.
+
+    Two short cycles may end within one millisecond: the second one takes the next that is free.
+    """
     now = time.time_ns() // 1_000_000
-    return time.strftime("%Y%m%d%H%M%S", time.localtime(now // 1000)) + f"{now % 1000:03d}"
+    while True:
+        stamp = time.strftime("%Y%m%d%H%M%S", time.localtime(now // 1000)) + f"{now % 1000:03d}"
+        folder = directory / f"{worker}_{stamp}_ascend_pt"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            now += 1
+        else:
+            return folder
 
 
 def analyse(profiler_path: str, max_process_number: int = 1) -> None:
