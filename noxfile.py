@@ -131,6 +131,8 @@ TRANSFORMERS_TESTS = REQUIREMENTS / "transformers-tests.txt"
 # By session: the two lines of transformers that the plugin is for.
 TRANSFORMERS = {name: REQUIREMENTS / f"{name}.txt" for name in ("transformers", "transformers-4")}
 TRANSFORMERS_NODEPS = REQUIREMENTS / "transformers-nodeps.txt"
+# Releases of torch on which its patches are applied: the oldest that they name, one in between, the newest one.
+TORCH_RELEASES = ("2.4.1", "2.8.0", "2.14.0")
 # Of tests/with_transformers, what runs with the suite; the architectures and the programs take minutes each.
 TRANSFORMERS_IN_PART = ("test_doors_attention.py", "test_doors_experts.py")
 
@@ -940,6 +942,31 @@ def clusters(session: nox.Session) -> None:
     run_pytest(session, *(f"tests/integration/{name}" for name in tests))
 
 
+@nox.session(name="torch-releases", python="3.11")
+@nox.parametrize("release", TORCH_RELEASES, ids=TORCH_RELEASES)
+def torch_releases(session: nox.Session, release: str) -> None:
+    """Apply the patches of torch on other releases than the suite's, the oldest to the newest: gigabytes each.
+
+    Where the release's torch_npu runs on the fake CANN, the tests of the transfer run with it.
+    """
+    session.env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    stamp = Stamp(session.virtualenv.location, "torch", [])
+    if not stamp.matches() and pip_install(session, f"torch=={release}", "numpy<3"):
+        stamp.write()
+    install_requirements(session, BUILD, TEST, TEST_TORCH)
+    names = ("fake_cann", "npu_emulator", "npu_migrate", "patchcore_torch", "torch_markers", "torch_npu_patches")
+    install_distributions(session, ROOT, *(Path("plugins", name) for name in names))
+    run_pytest(session, "tests/torch_releases", "--numprocesses=auto")
+    if release not in fake_cann_releases():
+        return
+    stamp = Stamp(session.virtualenv.location, "torch-npu", [])
+    if not stamp.matches() and pip_install(session, "--no-deps", f"torch_npu=={release}"):
+        stamp.write()
+    del session.env["TORCH_DEVICE_BACKEND_AUTOLOAD"]
+    run = ("python", "-m", "fake_cann", "run", "-m", "pytest", "-q", "--numprocesses=auto")
+    session.run(*run, "tests/emulated/test_transfer_to_npu.py", "tests/emulated/test_cuda_names.py", env=WITH_BYTECODE)
+
+
 @nox.session(name="torch-npu-tests", python="3.11")
 def torch_npu_tests(session: nox.Session) -> None:
     """Run torch_npu's own tests on the fake CANN; write docs/torch-npu-tests.md. Resumable."""
@@ -994,14 +1021,20 @@ def compile_fake_cann(session: nox.Session) -> str:
     prebuilt = Path(session.create_tmp(), "prebuilt").absolute()
     shutil.rmtree(prebuilt, ignore_errors=True)
     package = ROOT / "plugins" / "fake_cann"
-    tried = re.search(r"^TRIED = \((.*)\)", (package / "fake_cann" / "build.py").read_text(), re.MULTILINE)
-    for release in re.findall(r'"(.*?)"', tried[1] if tried else ""):
+    for release in fake_cann_releases():
         torch = Path(session.create_tmp(), f"torch-{release}").absolute()  # its headers and libraries are enough
         if not (torch / "torch" / "version.py").exists():
             pip_install(session, "--no-deps", f"--target={torch}", f"torch=={release}")
         env = {"PYTHONPATH": os.pathsep.join((str(torch), str(package.absolute())))}
         session.run("python", "-m", "fake_cann", "build", f"--into={prebuilt}", env=env)
     return str(prebuilt)
+
+
+def fake_cann_releases() -> list[str]:
+    """Return the releases of torch whose torch_npu runs on the fake CANN."""
+    source = ROOT / "plugins" / "fake_cann" / "fake_cann" / "build.py"
+    tried = re.search(r"^TRIED = \((.*)\)", source.read_text(), re.MULTILINE)
+    return re.findall(r'"(.*?)"', tried[1] if tried else "")
 
 
 def install_plugins_alone(session: nox.Session) -> None:

@@ -124,8 +124,8 @@ def register_writers() -> Writers:  # type: ignore[empty-body]
 def register_guards() -> Iterable[Union[Guard, str]]:  # type: ignore[empty-body]
     """Return guards: functions, or their targets, that are called before a value is written to a slot.
 
-    A guard that raises fails the patch; see :data:`patchcore.engine.writers.Guard`. Guards apply to the patches of the
-    Patchers that loaded the plugin.
+    A guard that raises fails the patch, a text that it returns is in the report; see
+    :data:`patchcore.engine.writers.Guard`. Guards apply to the patches of the Patchers that loaded the plugin.
     """
 
 

@@ -34,8 +34,9 @@ __all__ = ["WRITERS", "Guard", "Host", "SlotWriter", "WriterFactory", "Writers",
 
 
 #: Called with ``change``, ``slot``, ``below`` and ``product``: the change is about to write ``product`` to ``slot``,
-#: where a lookup finds ``below`` now. A guard that raises fails the patch.
-Guard = Callable[[SlotChange, Slot, Any, Any], None]
+#: where a lookup finds ``below`` now. A guard that raises fails the patch. A text that it returns is in the report, as
+#: the reason of the change that is applied.
+Guard = Callable[[SlotChange, Slot, Any, Any], Optional[str]]
 
 
 class Host(Protocol):
@@ -107,6 +108,7 @@ class SlotWriter(Writer):
         below = slot.lookup() if slot is not place else place.inherited() if own is ABSENT else own
         record = self._journal.find(slot)
         carrier = product = None
+        noted: list[str] = []
         # most slots are changed by one patch, and are no alias of a slot that another one has changed
         if record is not None or self._journal.behind(below):
             carrier = self._journal.carrier(below, application, change, record)
@@ -117,8 +119,8 @@ class SlotWriter(Writer):
                 product = change.build(below, slot)
                 if product is NotImplemented:
                     return self._write_once(application, state, change, module, moves, by_name=True)
-                for guard in extensions.guards:
-                    guard(change, slot, below, product)
+                found = [guard(change, slot, below, product) for guard in extensions.guards]
+                noted = [note for note in found if isinstance(note, str)]
             except Exception:
                 if self._engine.defers(application, state):
                     return True
@@ -131,7 +133,7 @@ class SlotWriter(Writer):
             if not same_value(slot.lookup(), below) or (slot is not place and place.read() is not own):
                 return False
             state.written_in = module
-            state.status, state.reason = APPLIED, reason or slot.remark()
+            state.status, state.reason = APPLIED, "; ".join(filter(None, [reason, slot.remark(), *noted]))
             state.wrote(slot.name)
             if carrier is not None:
                 self._carry(carrier, slot, own, state)

@@ -469,7 +469,7 @@ def copy_metadata(function: Any, original: Any) -> Any:
         annotations: Any = None if is_class else attribute(original, "__annotations__")
         function.__annotations__ = dict(annotations) if passes_for(annotations, Mapping) else {}
     if type(original) not in _COUNTED:
-        for name, value in _helpers(original):
+        for name, value in helpers(original):
             setattr(function, name, value)
     for name, value in (attribute(original, "__dict__") or {}).items():
         if not name.startswith("_") or name in _MARKS:
@@ -483,7 +483,7 @@ def copy_metadata(function: Any, original: Any) -> Any:
     return function
 
 
-def _helpers(original: Any) -> Iterator[tuple[str, Any]]:
+def helpers(original: Any) -> Iterator[tuple[str, Any]]:
     """Yield the public methods, and attributes written in C, that a callable object has from its class, each once."""
     seen: set[str] = set()
     for klass in type(original).__mro__[:-1] if not passes_for(original, type) else ():

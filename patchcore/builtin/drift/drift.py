@@ -21,7 +21,7 @@ from patchcore.builtin.drift.recorded import (
     version_key,
 )
 from patchcore.builtin.drift.replacements.note import KINDS, Note
-from patchcore.declare.changes import SlotChange
+from patchcore.declare.changes import SlotChange, Wrap
 from patchcore.declare.patch import Patch
 from patchcore.declare.slots import Slot
 from patchcore.declare.target import Target
@@ -271,7 +271,7 @@ def _judged(change: Any, compared: Comparison, recorded: Recorded, entry: Planne
         kind = ""
     elif (
         kind == KINDS[-1]
-        and compared.status == BODY_CHANGED
+        and (compared.status == BODY_CHANGED or isinstance(change, Wrap))
         and compared.difference
         and not judge.shares_names(change, compared.target, compared.difference)
     ):

@@ -1,4 +1,4 @@
-"""Built-in plugin ``signatures``: checks that a replacement accepts every call that its target accepts."""
+"""Built-in plugin ``signatures``: checks that a replacement can do what its target can."""
 
 from __future__ import annotations
 
@@ -9,4 +9,7 @@ __all__ = ["register_guards"]
 
 @hookimpl
 def register_guards() -> list[str]:
-    return ["patchcore.builtin.signatures.guard:refuse_misfit"]
+    return [
+        "patchcore.builtin.signatures.guard:refuse_misfit",
+        "patchcore.builtin.signatures.attributes:note_lost_attributes",
+    ]

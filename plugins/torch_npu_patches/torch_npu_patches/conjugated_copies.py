@@ -8,6 +8,7 @@ each other until the stack ends.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any, Optional
@@ -36,7 +37,9 @@ class Kernel:
     def register(self) -> None:
         """Put the kernel into PyTorch's dispatcher."""
         library = self.held.enter_context(private_torch.scoped_library("aten", "IMPL"))
-        library.impl("copy_", self.copy, "Conjugate", with_keyset=True)
+        with warnings.catch_warnings():  # torch 2.4 to 2.8 warn of it once in every process
+            warnings.filterwarnings("ignore", ".*other operators may also be overrid", UserWarning)
+            library.impl("copy_", self.copy, "Conjugate", with_keyset=True)
 
     def remove(self) -> None:
         """Take it out again."""

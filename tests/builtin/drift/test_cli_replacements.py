@@ -257,6 +257,20 @@ class TestCalls:
         site.install("1.1", LIBRARY.replace("price(item, discount=0)", "price(item, shelf, discount=0)"))
         assert list(site.findings()) == ["body"]
 
+    @pytest.mark.parametrize(
+        ("line", "is_finding"), [("", False), ("    kwargs.pop('shelf', None)\n", True)], ids=["any", "the new one"]
+    )
+    @pytest.mark.parametrize("decorator", ["", "@checked\n"], ids=["plain", "decorated"])
+    def test_a_wrapper_that_passes_on_what_it_gets(
+        self, site: Site, decorator: str, line: str, is_finding: bool
+    ) -> None:
+        before = "def checked(function):\n    return function\n" + LIBRARY.replace("def price", decorator + "def price")
+        site.install("1.0", before)
+        wrapper = f"def marked(original, *args, **kwargs):\n{line}    return original(*args, **kwargs)\n"
+        site.plugin(wrapper, 'pc.Wrap("shop.prices:price", marked)')
+        site.install("1.1", before.replace("discount=0", "discount=0, shelf=None"))
+        assert list(site.findings()) == ["body"] * is_finding
+
     def test_a_change_of_annotations_is_no_finding(self, site: Site) -> None:
         site.plugin("def added(self, items):\n    return 1\n", 'pc.Replace("shop.prices:Till.added", added)')
         site.install("1.1", LIBRARY.replace("added(self, items)", "added(self, items: list) -> int"))

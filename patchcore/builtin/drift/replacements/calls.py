@@ -22,6 +22,7 @@ __all__ = ["Misfit", "find_misfit"]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 #: Decorators after which a function is called as it is written.
 _PLAIN = frozenset({"jit", "override", "no_grad", "inference_mode", "abstractmethod", "cache", "lru_cache"})
+_ANY = [Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD]
 _FORMS = ("staticmethod", "classmethod", "property")
 
 
@@ -41,6 +42,9 @@ class Misfit(NamedTuple):
     caller: str
     is_required: bool
     missing: tuple[str, ...]
+
+
+_FITS = Misfit("", "", "", False, ())
 
 
 class _Form(NamedTuple):
@@ -69,12 +73,14 @@ def find_misfit(change: Change, target: Target, sources: Sources) -> Optional[Mi
         given = _replacement(change, sources)
     except Exception:  # the source does not show it, or it is of another library
         return None
+    if wanted is None and given is not None and before and _takes_every_call(given.signature):
+        return _FITS  # whatever the target's decorators make of it
     if wanted is None or given is None or (not before and wanted.form != given.form):
         return None
     bound = in_class and wanted.form != "staticmethod"
     why = misfit_of(wanted.signature, given.signature, bound=bound, before=before)
     if why is None:
-        return Misfit("", "", "", False, ())
+        return _FITS
     reason = f"{given.name} does not accept every call of {target}: {why}"
     error = f"{given.name}{given.signature} does not accept every call: {why.rpartition(': ')[2]}"
     required, missing, most = _lacking(wanted.signature, given.signature, before)
@@ -144,6 +150,12 @@ def _is_in_class(target: Target, sources: Sources) -> bool:
     if len(target.path) < 2:
         return False
     return isinstance(sources.locate(Target(target.module, target.path[:-1])).node, ast.ClassDef)
+
+
+def _takes_every_call(wrapper: Signature) -> bool:
+    """Return whether a wrapper requires nothing but the original, and takes any arguments after it."""
+    kinds = [parameter.kind for parameter in wrapper.parameters.values()]
+    return kinds in (_ANY, [Parameter.POSITIONAL_ONLY, *_ANY], [Parameter.POSITIONAL_OR_KEYWORD, *_ANY])
 
 
 def _lacking(wanted: Signature, given: Signature, before: int) -> tuple[bool, tuple[str, ...], int]:

@@ -8,7 +8,7 @@ from typing import Any, Callable, Union
 import patchcore as pc
 from patchcore.plugin import ABSENT, ClassSlot, Slot, SlotChange, bind_like, held_value
 
-__all__ = ["Adapt", "Answer", "Count", "Counterpart", "Extend"]
+__all__ = ["Adapt", "AdaptConstruction", "Answer", "Count", "Counterpart", "Extend"]
 
 
 class _NpuChange(SlotChange):
@@ -57,6 +57,42 @@ class Adapt(_NpuChange):
         if isinstance(made, pc.Skip):
             return made
         return bind_like(below, made, in_class=isinstance(slot, ClassSlot))
+
+
+class AdaptConstruction(_NpuChange):
+    """Put ``make(original)`` in the place of the function that makes instances of a class in C.
+
+    That is ``__call__`` of the class's metaclass. If the metaclass is ``type`` itself, which is that of every class,
+    the class is replaced in the module that the target names.
+
+    Args:
+        target: the class, where programs find it.
+        native: returns the class itself; another one may have its name.
+        make: called with the present ``__call__`` of the metaclass.
+        make_class: called with the class; returns the one to write.
+    """
+
+    native: Callable[[], type]
+    make: Callable[[Any], Any]
+    make_class: Callable[[Any], Any]
+
+    makes_product = True
+
+    def __init__(
+        self, target: str, native: Callable[[], type], make: Callable[[Any], Any], make_class: Callable[[Any], Any]
+    ) -> None:
+        parsed, npu = pc.Target.parse(target), pc.Target.parse("torch_npu:npu")
+        super().__init__(target=parsed, npu=npu, native=native, make=make, make_class=make_class)
+
+    def find_slot(self, target: pc.Target, module: Any) -> Slot:
+        metaclass = type(self.native())
+        return super().find_slot(target, module) if metaclass is type else ClassSlot(metaclass, "__call__", str(target))
+
+    def build(self, below: Any, slot: Slot) -> Any:
+        importlib.import_module("torch_npu")
+        if not isinstance(slot, ClassSlot):
+            return self.make_class(below)
+        return bind_like(below, self.make(held_value(slot.as_own(below))), in_class=True)
 
 
 class Extend(Adapt):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import sys
@@ -10,8 +11,9 @@ from typing import Any, Callable, Optional
 
 import patchcore as pc
 from patchcore.plugin import Change
+from torch_npu_patches import private_torch
 from torch_npu_patches.transfer_to_npu import averages, comm, distributed, namespace, scripting, tables, tensors
-from torch_npu_patches.transfer_to_npu.changes import Adapt, Answer, Count, Extend
+from torch_npu_patches.transfer_to_npu.changes import Adapt, AdaptConstruction, Answer, Count, Extend
 from torch_npu_patches.transfer_to_npu.equal_devices import EqualDevices
 from torch_npu_patches.transfer_to_npu.visible_devices import AsAscendVariable
 from torch_npu_patches.transfer_to_npu.wrappers import Argument, rewriting, rewriting_class, rewritten_class
@@ -56,19 +58,20 @@ def layer_patch(
     summary: str,
     when: Callable[[], Any] = switched_on,
     default: bool = True,
+    requires: str = "torch>=2.4",
     **others: Any,
 ) -> pc.Patch:
     """Return a patch of the layer, which all of its switches concern.
 
     Args:
         name: after the prefix of the layer.
-        changes, summary, when, default, others: see :class:`patchcore.Patch`.
+        changes, summary, when, default, requires, others: see :class:`patchcore.Patch`.
     """
     return pc.Patch(
         f"{PREFIX}.{name}",
         list(changes),
         summary=summary,
-        requires="torch>=2.4",
+        requires=requires,
         needs="torch_npu",
         when=when,
         default=default,
@@ -96,6 +99,16 @@ def _adapt(group: Optional[str], path: str, make: Callable[..., Any], *, kind: t
     """The change by a ``make`` that is told where it is used: the group, for the audit, and the target."""
     parsed = pc.Target.parse(f"torch:{path}")
     return kind(str(parsed), make(parsed) if group is None else make(f"{PREFIX}.{group}", parsed))
+
+
+def _construction(group: str, path: str, native: Callable[[], type], make: Callable[..., Any]) -> AdaptConstruction:
+    """The change that rewrites ``device=`` of calls of a class in C."""
+    parsed = pc.Target.parse(f"torch:{path}")
+    place = f"{PREFIX}.{group}"
+    make_class = functools.partial(
+        rewriting_class, arguments=(Argument("device", position=0),), group=place, target=parsed
+    )
+    return AdaptConstruction(str(parsed), native, make(place, parsed), make_class)
 
 
 FACTORY = layer_patch(
@@ -140,14 +153,20 @@ GENERIC = layer_patch(
     "generic",
     [
         *(_rewrite_class("generic", path, arguments) for path, arguments in tables.GENERIC_CLASSES.items()),
-        *_rewrite_all("generic", tables.ACCELERATOR),
         # torch_npu 2.13 derives a class with a metaclass of its own from torch.Event, which needs torch's own class
         pc.WhileImporting(
             "torch_npu.contrib.transfer_to_npu",
             [pc.Replace(f"torch:{path}", factory=rewritten_class) for path in tables.GENERIC_CLASSES],
         ),
     ],
-    "torch.Event, torch.Stream and torch.accelerator on a CUDA device",
+    "torch.Event and torch.Stream on a CUDA device",
+)
+
+ACCELERATOR = layer_patch(
+    "accelerator",
+    _rewrite_all("accelerator", tables.ACCELERATOR),
+    "torch.accelerator on a CUDA device",
+    requires="torch>=2.6",
 )
 
 EQUAL_DEVICES = layer_patch(
@@ -156,7 +175,7 @@ EQUAL_DEVICES = layer_patch(
 
 GENERATOR = layer_patch(
     "generator",
-    [_adapt("generator", "_opaque_base.OpaqueBaseMeta.__call__", tensors.make_opaque_call)],
+    [_construction("generator", "Generator", lambda: private_torch.Generator, tensors.make_generator_call)],
     "torch.Generator on a CUDA device",
 )
 
@@ -254,6 +273,7 @@ TRANSFER_TO_NPU = (
     MODULE,
     DATA,
     GENERIC,
+    ACCELERATOR,
     EQUAL_DEVICES,
     GENERATOR,
     NAMESPACE,

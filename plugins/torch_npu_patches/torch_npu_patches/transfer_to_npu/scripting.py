@@ -10,6 +10,7 @@ inside the wrappers: :mod:`torch_npu_patches.wrapping`.)
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable
 from typing import Any, Callable, Optional
 
@@ -122,6 +123,7 @@ def make_is_cuda_of_traced(original: Callable[[Any, Any], Any]) -> Callable[[Any
     return method_attr_is_cuda
 
 
+@functools.cache  # as torch's own: callers clear it
 def has_triton() -> bool:
     """Return ``False``: Triton generates no code for a device that stands in for CUDA.
 
@@ -140,6 +142,7 @@ def is_triton_capable(device: Any = None) -> bool:
     return False
 
 
+@functools.cache  # as torch's own: torch_npu 2.14 clears it
 def get_gpu_type() -> str:
     """Return ``"npu"``, the kind of device that stands in for GPUs.
 

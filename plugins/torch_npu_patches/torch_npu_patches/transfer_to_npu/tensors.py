@@ -19,10 +19,10 @@ __all__ = [
     "make_allowed_methods",
     "make_cuda",
     "make_data_parallel",
+    "make_generator_call",
     "make_getstate",
     "make_is_cuda",
     "make_module_cuda",
-    "make_opaque_call",
     "make_packed_cuda",
     "make_set_default_tensor_type",
     "make_setstate",
@@ -203,7 +203,7 @@ def make_setstate(original: Any) -> Any:
     return __setstate__
 
 
-def make_opaque_call(group: str, target: pc.Target) -> Make:
+def make_generator_call(group: str, target: pc.Target) -> Make:
     """Calling ``torch.Generator``, through its metaclass: torch compares the class itself by identity.
 
     For a class that a program derives from it, a device that names CUDA is exchanged among the arguments.

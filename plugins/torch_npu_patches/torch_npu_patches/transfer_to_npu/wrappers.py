@@ -156,9 +156,13 @@ def rewritten_class(made: Any) -> Any:
 def under_the_name(function: Any, original: Any, target: pc.Target) -> Any:
     """Give ``function`` the documentation of ``original`` and the name it is found under in torch; return it.
 
-    Attributes of the original stay behind: frameworks keep per-function state there that is wrong for any other.
+    Attributes of the original stay behind: frameworks keep per-function state there that is wrong for any other. Those
+    of :func:`functools.lru_cache` do not: callers clear the cache by them.
     """
     functools.update_wrapper(function, original, updated=())
+    for name in ("cache_info", "cache_clear", "cache_parameters"):
+        if hasattr(original, name):
+            setattr(function, name, getattr(original, name))
     function.__module__ = target.module
     function.__qualname__ = ".".join(map(str, target.path))
     return function
