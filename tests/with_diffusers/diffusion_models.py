@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple
 
+import diffusers
 import torch
+
+RELEASE = tuple(int(part) for part in diffusers.__version__.split(".")[:2])
 
 
 class Architecture(NamedTuple):
@@ -151,8 +154,10 @@ QWEN_IMAGE = Architecture(
         "encoder_hidden_states_mask": present(5, 5, length=5).bool(),
         "timestep": torch.tensor([0.3, 0.4]),
         "img_shapes": [[(1, 4, 4)], [(1, 4, 4)]],
+        **({} if RELEASE >= (0, 37) else {"txt_seq_lens": [5, 5]}),
     },
-    {"diffusers.rms_norm": 9},
+    # before 0.37 its attention gets no mask
+    {"diffusers.rms_norm": 9, **({} if RELEASE >= (0, 37) else {"diffusers.attention.dispatcher": 2})},
 )
 WAN = Architecture(
     "WanTransformer3DModel",

@@ -14,6 +14,7 @@ from diffusers.models.activations import GEGLU
 from diffusers.models.attention_dispatch import dispatch_attention_fn
 from diffusers.models.attention_processor import Attention, AttnProcessor2_0
 from diffusers.models.normalization import RMSNorm
+from diffusion_models import RELEASE
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import patchcore as pc
@@ -67,6 +68,8 @@ CALLS = {
     "diffusers.softmax.SelfAttention1d": lambda: of_class("self_attention_1d"),
     "diffusers.softmax.LTX2AudioAttnBlock": lambda: of_class("audio_block"),
 }
+if RELEASE < (0, 37):
+    del CALLS["diffusers.softmax.LTX2AudioAttnBlock"]
 
 
 def second_derivatives(call: Callable[..., Any], tensors: list[torch.Tensor], device: str) -> list[torch.Tensor]:

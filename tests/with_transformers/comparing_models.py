@@ -10,7 +10,8 @@ import transformers
 
 import patchcore as pc
 
-MAJOR = int(transformers.__version__.partition(".")[0])
+RELEASE = tuple(int(part) for part in transformers.__version__.split(".")[:2])
+MAJOR = RELEASE[0]
 VOCABULARY = 64
 #: The largest difference that is allowed, as a share of the largest value.
 TOLERANCES = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 5e-2}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from comparing_models import MAJOR, TOLERANCES, assert_equal, close, hits, padded_batch, step, tiny
+from comparing_models import MAJOR, RELEASE, TOLERANCES, assert_equal, close, hits, padded_batch, step, tiny
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterface
 
 import patchcore as pc
@@ -30,7 +30,11 @@ if MAJOR >= 5:  # transformers 4 has classes of its own for the attention of BER
     MODELS["no causal mask"] = tiny("Bert", "ForMaskedLM", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 
 
-@pytest.mark.parametrize("patch", [SDPA, FUSION, FLASH_WINDOWS], ids=lambda patch: patch.name)
+HAS_NAMES = RELEASE >= (4, 53)
+needs_names = pytest.mark.skipif(not HAS_NAMES, reason="transformers before 4.53 has no names for masks")
+
+
+@pytest.mark.parametrize("patch", [SDPA, *([FUSION] * HAS_NAMES), FLASH_WINDOWS], ids=lambda patch: patch.name)
 def test_checks_agree_on_the_real_adapter(patch: pc.Patch) -> None:
     framework = framework_of(pc.Patcher.discover().plugins)
     results = verify([patch], device="npu", rounds=25, sizes=[pc.Size.SMALL], emulated=True, framework=framework)
@@ -59,6 +63,7 @@ def test_without_padding_the_kernel_has_its_own_causal_mask() -> None:
     assert_equal(got, expected, torch.float32)
 
 
+@pytest.mark.skipif(RELEASE < (4, 53), reason="sequences see each other, with and without the patch")
 def test_packed_sequences_do_not_see_each_other() -> None:
     ids = torch.randint(0, 64, (1, 10), generator=torch.Generator().manual_seed(2))
     batch = {"input_ids": ids, "position_ids": torch.tensor([[0, 1, 2, 3, 0, 1, 2, 0, 1, 2]]), "labels": ids}
@@ -87,6 +92,7 @@ def test_generates_the_tokens_of_the_cpu(cache: str) -> None:
     assert got.cpu().tolist() == expected.tolist()
 
 
+@needs_names
 def test_name_of_its_own_serves_who_asks_and_nobody_else() -> None:
     expected = step(
         tiny("Mistral", sliding_window=4)(attn_implementation="eager"), padded_batch(), "cpu", torch.float32
@@ -100,6 +106,7 @@ def test_name_of_its_own_serves_who_asks_and_nobody_else() -> None:
     assert "npu_fusion" not in ALL_ATTENTION_FUNCTIONS.valid_keys()
 
 
+@needs_names
 def test_name_of_its_own_works_where_there_is_no_npu_too() -> None:
     expected = step(tiny("Llama")(attn_implementation="sdpa"), padded_batch(), "cpu", torch.float32)
     with pc.Patcher([FUSION]):
@@ -107,6 +114,7 @@ def test_name_of_its_own_works_where_there_is_no_npu_too() -> None:
     assert torch.equal(got.logits, expected.logits)
 
 
+@needs_names
 def test_name_of_its_own_refuses_sinks() -> None:
     q = torch.randn(1, 2, 3, 8, device="npu")
     with pc.Patcher([FUSION]), pytest.raises(ValueError, match="attention sinks"):
@@ -202,7 +210,7 @@ def test_dropout_drops_its_share_and_scales_the_rest() -> None:
     v = torch.ones_like(q).requires_grad_()
     module = SimpleNamespace(is_causal=False, num_key_value_groups=1)
     with pc.Patcher([SDPA], count=True) as patcher:
-        out = ALL_ATTENTION_FUNCTIONS["sdpa"](module, q, q, v, None, dropout=0.25)[0].float()
+        out = ALL_ATTENTION_FUNCTIONS["sdpa"](module, q, q, v, None, dropout=0.25, is_causal=False)[0].float()
         out.sum().backward()
         assert hits(patcher, SDPA.name) == (1, 1)
     out = out.detach()
@@ -214,12 +222,13 @@ def test_dropout_drops_its_share_and_scales_the_rest() -> None:
 
 
 def test_numbers_in_a_mask_are_added_as_they_are() -> None:
-    """transformers makes bools of them on an NPU: a bias of any size hides the pair."""
+    """transformers makes bools of them on an NPU, from 4.57 on: a bias of any size hides the pair."""
     given = call()
     bias = torch.randn(2, 1, 6, 6, device="npu")
     arguments = (given["module"], given["query"], given["key"], given["value"], bias)
     expected = attention_by_definition(*arguments[1:4], scale=8**-0.5, added=bias)
-    assert float((ALL_ATTENTION_FUNCTIONS["sdpa"](*arguments)[0] - expected).abs().max()) > 0.1
+    error = float((ALL_ATTENTION_FUNCTIONS["sdpa"](*arguments)[0] - expected).abs().max())
+    assert (error > 0.1) == (RELEASE >= (4, 57))
     with pc.Patcher([SDPA]):
         close(ALL_ATTENTION_FUNCTIONS["sdpa"](*arguments)[0], expected, TOLERANCES[torch.float32])
 
@@ -275,13 +284,15 @@ def test_position_bias_is_in_one_kernel_unless_it_is_learned_now() -> None:
 def test_flash_attention_keeps_sliding_windows(dtype: torch.dtype) -> None:
     batch = padded_batch(length=12)
     make = tiny("Mistral", sliding_window=4)
-    expected = step(make(attn_implementation="eager"), batch, "cpu", dtype)
+    # until 4.55, flash attention's window is one position longer than eager attention's, with CUDA, too
+    eager = make if RELEASE >= (4, 56) else tiny("Mistral", sliding_window=5)
+    expected = step(eager(attn_implementation="eager"), batch, "cpu", dtype)
     plain = {name: value for name, value in batch.items() if name != "attention_mask"}
-    expected_plain = step(make(attn_implementation="eager"), plain, "cpu", dtype)
+    expected_plain = step(eager(attn_implementation="eager"), plain, "cpu", dtype)
     with pc.Patcher([FLASH_WINDOWS], count=True) as patcher:
         got = step(make(attn_implementation="flash_attention_2"), batch, "npu", dtype)
         got_plain = step(make(attn_implementation="flash_attention_2"), plain, "npu", dtype)
-        assert [change.calls for change in patcher.report()[FLASH_WINDOWS.name].changes] == [2, 2]
+        assert [change.calls for change in patcher.report()[FLASH_WINDOWS.name].changes[:2]] == [2, 2]
     assert_equal(got, expected, dtype)
     assert_equal(got_plain, expected_plain, dtype)
 

@@ -14,7 +14,7 @@ from typing import Any, Callable
 import pytest
 import torch
 import transformers
-from comparing_models import MAJOR
+from comparing_models import MAJOR, RELEASE
 
 import patchcore as pc
 from patchcore.builtin.verify.verify import framework_of, verify
@@ -46,6 +46,18 @@ ONLY_IN = {
 }
 
 
+def is_absent(check: str) -> bool:
+    """Return whether this release has no model, or no function, of the name of a check."""
+    model, _, path = check.partition(":")
+    name = f"transformers.models.{model}.modeling_{model}"
+    if importlib.util.find_spec(f"transformers.models.{model}") is None or importlib.util.find_spec(name) is None:
+        return True
+    try:
+        return not hasattr(importlib.import_module(name), path.partition(".")[0])
+    except ImportError:  # of another library
+        return False
+
+
 def verified(patch: pc.Patch, **how: Any) -> list[Any]:
     """Verify a patch on the NPU, but for the formulas that only the other line of transformers has.
 
@@ -56,7 +68,13 @@ def verified(patch: pc.Patch, **how: Any) -> list[Any]:
     skipped = {result.check: result.message for result in results if result.status == "skipped"}
     needing = {check for check, reason in skipped.items() if "No module named 'torchvision'" in reason}
     assert needing <= {"diffusion_gemma:apply_rotary_pos_emb"}
-    assert skipped.keys() - needing == {check.name for check in patch.checks} & ONLY_IN[4 if MAJOR >= 5 else 5]
+    checks = {check.name for check in patch.checks}
+    if RELEASE in ((4, 57), (5, 24)):
+        assert skipped.keys() - needing == checks & ONLY_IN[4 if MAJOR >= 5 else 5]
+    else:
+        assert skipped.keys() - needing <= checks & ONLY_IN[4 if MAJOR >= 5 else 5] | set(filter(is_absent, checks))
+    if skipped.keys() == checks:
+        pytest.skip("no model of this release has one of the formulas")
     return [result for result in results if result.check not in skipped]
 
 
@@ -152,7 +170,7 @@ def test_a_subclass_with_another_norm_of_its_own_is_left_alone() -> None:
 def second_derivatives(example: str, inputs: Callable[[Any], list[Any]], device: str) -> list[torch.Tensor]:
     """Return the gradients of the squares of the gradients of a call; of each tensor that it gets."""
     model, _, name = example.partition(":")
-    module = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+    module = pytest.importorskip(f"transformers.models.{model}.modeling_{model}")
     call, *tensors = inputs(getattr(module, name))
     tensors = [tensor.detach().to(device).requires_grad_() for tensor in tensors]
     result = call(*tensors)

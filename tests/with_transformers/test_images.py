@@ -30,6 +30,12 @@ def processor() -> Any:
         def _further_process_kwargs(self, **kwargs: Any) -> dict[str, Any]:
             return kwargs
 
+        def _prepare_input_images(self, images: Any, *args: Any, device: Any, **kwargs: Any) -> Any:  # before 4.55
+            return device
+
+        def _preprocess(self, images: Any, **kwargs: Any) -> Any:
+            return images
+
         def _preprocess_image_like_inputs(self, images: Any, *args: Any, device: Any, **kwargs: Any) -> Any:
             return device
 

@@ -8,11 +8,11 @@ from typing import Any, Optional
 import pytest
 import torch
 import transformers
-from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLModel
 
 import patchcore as pc
 from transformers_npu.processing.placeholders import PLACEHOLDERS
 
+Qwen3VLModel = pytest.importorskip("transformers.models.qwen3_vl.modeling_qwen3_vl").Qwen3VLModel
 IMAGE, VIDEO, WIDTH = 5, 6, 4
 TOKENS = torch.tensor([[1, IMAGE, IMAGE, 2], [VIDEO, 3, IMAGE, VIDEO]])
 EMBEDDING = torch.nn.Embedding(8, WIDTH)

@@ -15,6 +15,7 @@ dimensions 1 to 768, of which torch_npu 2.13 itself sends those up to 512 to the
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Callable, Optional
 
@@ -123,10 +124,21 @@ def _lie_by_token(query: Any, key: Any, value: Any) -> bool:
 
 
 def _with_all_dimensions(mask: Any, query: Any, key: Any) -> Any:
-    # As _native_attention reads a mask of two dimensions: one row for each of the batch.
-    if mask is not None and mask.ndim == 2 and mask.shape[0] == query.shape[0] and mask.shape[1] == key.shape[1]:
-        return mask.unsqueeze(1).unsqueeze(1)
-    return mask
+    # As _native_attention reads a mask of two dimensions.
+    if mask is None or mask.ndim != 2 or mask.shape != (query.shape[0], key.shape[1]) or not _has_a_row_for_each():
+        return mask
+    return mask.unsqueeze(1).unsqueeze(1)
+
+
+@functools.cache
+def _has_a_row_for_each() -> bool:
+    """Return whether a mask of two dimensions has a row for each of the batch: from diffusers 0.37 on.
+
+    Before, torch reads it: a row for each query.
+    """
+    import diffusers
+
+    return tuple(int(part) for part in diffusers.__version__.split(".")[:2]) >= (0, 37)
 
 
 def _fits(query: Any, key: Any, value: Any, enable_gqa: bool) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import patchcore as pc
-from diffusers_npu import attention, layers, own_softmax
+from diffusers_npu import attention, layers, own_softmax, processors
 
 PATCHES = (
     layers.GEGLU,
@@ -12,6 +12,7 @@ PATCHES = (
     *attention.MODULES,
     attention.MASK_ROWS,
     *own_softmax.PATCHES,
+    processors.FLUX_PROCESSOR,
 )
 
 

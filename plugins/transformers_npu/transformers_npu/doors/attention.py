@@ -64,7 +64,8 @@ def fits(
         return False
     if any(given is not None and given is not False and _matters(name) for name, given in kwargs.items()):
         return False
-    if is_causal and query.shape[2] == 1 < key.shape[2] and _one_position_is_the_first():
+    # transformers 4 passes True on to torch, which lets the only query see one key
+    if is_causal and query.shape[2] == 1 < key.shape[2] and _release() < (5,):
         return False
     kinds = {torch.float16, torch.bfloat16, torch.float32}
     dtype = computed_in(query)
@@ -122,7 +123,7 @@ def fusion_attention_forward(
     if width < size:  # the latent attention of DeepSeek: zeros behind each value are zeros behind each result
         value = torch.nn.functional.pad(value, (0, size - width))
     positions, keys = query.shape[2], key.shape[2]
-    causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
+    causal = is_causal if is_causal is not None else not reads_is_causal() or getattr(module, "is_causal", True)
     causal = bool(causal) and positions > 1 and attention_mask is None
     if causal and keys > positions:  # an empty static cache: the rest of it is behind every position
         key, value = key[:, :, :positions], value[:, :, :positions]
@@ -192,12 +193,17 @@ def _parameters_of_sdpa() -> frozenset[str]:
     return frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
 
 
+def reads_is_causal() -> bool:
+    """Return whether sdpa of this transformers reads ``is_causal`` of the layer if the call has none: from 4.53 on."""
+    return _release() >= (4, 53)
+
+
 @functools.cache
-def _one_position_is_the_first() -> bool:
-    """Return whether ``is_causal=True`` lets the only query see one key: transformers 4 passes it on to torch."""
+def _release() -> tuple[int, ...]:
+    """Return the major and minor version of transformers."""
     import transformers
 
-    return int(transformers.__version__.partition(".")[0]) < 5
+    return tuple(int(part) for part in transformers.__version__.split(".")[:2])
 
 
 def _mask_fits(mask: Any, query: Any, key: Any, dtype: Any) -> bool:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Optional
 
 import patchcore as pc
+from transformers_npu.doors.attention import reads_is_causal
 
 MASKS = ("none", "causal", "pairs", "pairs of each head", "added", "bias")
 
@@ -116,6 +117,7 @@ def _attention(rng: random.Random, size: pc.Size, name: str) -> pc.Case:
     )
     scale = rng.choice((None, 0.5))
     module = SimpleNamespace(is_causal=kind == "causal", num_key_value_groups=groups)
+    causal = kind == "causal" or (kind in ("none", "bias") and not reads_is_causal())
     counts: Any = None
     added: Any = None
     if kind == "pairs":
@@ -140,7 +142,7 @@ def _attention(rng: random.Random, size: pc.Size, name: str) -> pc.Case:
             scale=1 / math.sqrt(width) if scale is None else scale,
             counts=counts,
             added=added,
-            causal=kind == "causal",
+            causal=causal,
         )
 
     return pc.Case(call, [query, key, value, counts, added], reference=reference)

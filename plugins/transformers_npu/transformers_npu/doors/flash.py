@@ -1,8 +1,9 @@
 """Sliding windows of ``attn_implementation="flash_attention_2"`` on an NPU.
 
 transformers passes a window only to flash attention functions with a parameter ``window_size``
-(``_lazy_define_process_function``, ``modeling_flash_attention_utils.py``). Its functions for the NPU have none, so
-Mistral and Gemma see the whole sequence there, without a message. The functions here have the parameter: a window is
+(``_lazy_define_process_function``, ``modeling_flash_attention_utils.py``; until 4.53 the constant
+``_flash_supports_window_size``, from its import on). Its functions for the NPU have none, so Mistral and Gemma see the
+whole sequence there, without a message. The functions here have the parameter: a window is
 the band of ``npu_fusion_attention`` (``sparse_mode`` 4), which counts from the last position.
 """
 

@@ -6,7 +6,10 @@ for anything; a name of our own is for those who choose it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import patchcore as pc
+from patchcore.plugin import ABSENT, Slot
 from transformers_npu.doors import attention, experts
 from transformers_npu.legacy_names import ALL
 from transformers_npu.tolerances import DTYPES
@@ -68,10 +71,24 @@ GROUPED = pc.Patch(
     "transformers.experts_name",
     [pc.Register(EXPERTS, "transformers_npu.doors.experts:npu_grouped_experts_forward", name=EXPERTS_NAME)],
     summary=f'experts_implementation="{EXPERTS_NAME}": npu_grouped_matmul where it computes the same, else grouped_mm',
-    requires=["transformers>=5,<6", TORCH],
+    requires=["transformers>=5.7,<6", TORCH],  # before, models refuse names of others
     needs=["torch_npu"],
     checks=pc.Check("transformers_npu.doors.checks:named_experts", dtypes=DTYPES),
 )
+
+
+class SetIfThere(pc.Replace):
+    """Set a constant that not every release has."""
+
+    may_be_absent = True
+
+    @property
+    def kind(self) -> str:
+        return "set"
+
+    def build(self, below: Any, slot: Slot) -> Any:
+        return pc.Skip(f"this release has no {slot.name}") if below is ABSENT else super().build(below, slot)
+
 
 FLASH = "transformers.integrations.npu_flash_attention"
 FLASH_WINDOWS = pc.Patch(
@@ -79,9 +96,11 @@ FLASH_WINDOWS = pc.Patch(
     [
         pc.Replace(f"{FLASH}:{name}", f"transformers_npu.doors.flash:{name}")
         for name in ("npu_flash_attn_func", "npu_flash_attn_varlen_func")
-    ],
+    ]
+    + [SetIfThere("transformers.modeling_flash_attention_utils:_flash_supports_window_size", True)],
     summary='attn_implementation="flash_attention_2" keeps sliding windows, which transformers drops on an NPU',
-    requires=[LIBRARY, TORCH],
+    # 4.54.0 to 4.55.0 do not call the functions for the NPU
+    requires=["transformers>=4.51,!=4.54.*,!=4.55.0,<6", TORCH],
     needs=["torch_npu"],
     legacy_names=["FlashAttention", "flash_attention", "FlashAttentionVarlen", "flash_attention_varlen", *ALL],
     checks=pc.Check("transformers_npu.doors.checks:flash", dtypes=DTYPES),
