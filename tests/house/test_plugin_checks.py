@@ -18,6 +18,7 @@ PLUGINS = (
 
 #: The patches after which every number is computed by the same operators as before, each with what it changes instead.
 NOT_NUMERIC = {
+    "diffusers.flux_processor": "the choice of a processor, when a model is made",
     "mmcv.torchvision": "what can be imported",
     "mmcv.version.mmdet": "which version a library sees while it is being imported",
     "mmcv.version.mmdet3d": "which version a library sees while it is being imported",
