@@ -371,7 +371,7 @@ class TestPlan:
             print(patcher.apply().summary())
             print([name for name in ("torch", "torch_npu", "numpy") if name in sys.modules])
         """)
-        assert out.splitlines() == ["17 pending", "[]"]
+        assert out.splitlines() == ["18 pending", "[]"]
 
     def test_apex_is_there_once_torch_is(self, run_python: Callable[..., str], tmp_path: Path) -> None:
         (tmp_path / "torch_npu.py").touch()
