@@ -59,12 +59,14 @@ def layer_patch(
     when: Callable[[], Any] = switched_on,
     default: bool = True,
     requires: str = "torch>=2.4",
+    needs: Iterable[str] = (),
     **others: Any,
 ) -> pc.Patch:
     """Return a patch of the layer, which all of its switches concern.
 
     Args:
         name: after the prefix of the layer.
+        needs: modules besides torch_npu.
         changes, summary, when, default, requires, others: see :class:`patchcore.Patch`.
     """
     return pc.Patch(
@@ -72,7 +74,7 @@ def layer_patch(
         list(changes),
         summary=summary,
         requires=requires,
-        needs="torch_npu",
+        needs=["torch_npu", *needs],
         when=when,
         default=default,
         legacy_names=["transfer_to_npu"],
@@ -249,6 +251,13 @@ COMPILE = layer_patch(
     "is_cuda and torch.cuda in programs that torch.compile compiles, no Triton for GPUs; see torch.compile, too",
 )
 
+TRITON = layer_patch(
+    "triton",
+    [Answer("triton.backends.nvidia.driver:CudaDriver.is_active", staticmethod(scripting.has_no_driver))],
+    "Triton's driver for CUDA is not active: torch.cuda.is_available() is true, and there is no libcuda",
+    needs=["triton"],
+)
+
 VISIBLE_DEVICES = layer_patch(
     "visible_devices", [AsAscendVariable()], "CUDA_VISIBLE_DEVICES as ASCEND_RT_VISIBLE_DEVICES, when torch is imported"
 )
@@ -285,5 +294,6 @@ TRANSFER_TO_NPU = (
     LOAD,
     PROFILER,
     COMPILE,
+    TRITON,
     APEX,
 )

@@ -19,6 +19,7 @@ from torch_npu_patches.wrapping import innermost
 
 __all__ = [
     "get_gpu_type",
+    "has_no_driver",
     "has_triton",
     "is_triton_capable",
     "make_find_builtin",
@@ -138,6 +139,15 @@ def is_triton_capable(device: Any = None) -> bool:
     """Return ``False``, as :func:`has_triton` does.
 
     Takes the place of ``CudaInterface.is_triton_capable``, which the code generators of ``torch._inductor`` call.
+    """
+    return False
+
+
+def has_no_driver() -> bool:
+    """Return ``False``: there is no driver of CUDA.
+
+    Takes the place of ``CudaDriver.is_active`` of Triton (3.0 to 3.8), which returns ``torch.cuda.is_available()``.
+    torch looks for the active driver of Triton as soon as a device can do with Triton, as torch_npu says of the NPU.
     """
     return False
 
