@@ -43,6 +43,7 @@ __all__ = [
     "find_named",
     "has_identity",
     "held_value",
+    "helpers",
     "make_dispatcher",
     "named",
     "passing_body",

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.libraries("torch")
+
 IMPORTS = """
 import importlib, sys, warnings
 warnings.simplefilter("error", UserWarning)

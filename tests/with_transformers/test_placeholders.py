@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 from types import SimpleNamespace
 from typing import Any, Optional
 
 import pytest
 import torch
 import transformers
+from comparing_models import RELEASE
 
 import patchcore as pc
 from transformers_npu.processing.placeholders import PLACEHOLDERS
 
-Qwen3VLModel = pytest.importorskip("transformers.models.qwen3_vl.modeling_qwen3_vl").Qwen3VLModel
+if RELEASE < (4, 57):
+    pytest.skip("no qwen3_vl", allow_module_level=True)
+Qwen3VLModel = importlib.import_module("transformers.models.qwen3_vl.modeling_qwen3_vl").Qwen3VLModel
 IMAGE, VIDEO, WIDTH = 5, 6, 4
 TOKENS = torch.tensor([[1, IMAGE, IMAGE, 2], [VIDEO, 3, IMAGE, VIDEO]])
 EMBEDDING = torch.nn.Embedding(8, WIDTH)

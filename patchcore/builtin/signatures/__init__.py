@@ -1,4 +1,4 @@
-"""Built-in plugin ``signatures``: checks that a replacement can do what its target can."""
+"""Built-in plugin ``signatures``: checks the calls that a replacement accepts, and the attributes that it has."""
 
 from __future__ import annotations
 

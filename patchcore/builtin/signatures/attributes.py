@@ -1,4 +1,4 @@
-"""Notes what else than a call of a target fails with its replacement: the use of an attribute that this has not."""
+"""Names the public attributes of a target that its replacement lacks."""
 
 from __future__ import annotations
 

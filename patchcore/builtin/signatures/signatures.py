@@ -11,7 +11,15 @@ from typing import Any, Optional
 
 from patchcore.objects.generated import signature_of
 
-__all__ = ["CALLED_AS_DECLARED", "alike", "misfit", "misfit_of", "passes_on", "signature_without_annotations"]
+__all__ = [
+    "CALLED_AS_DECLARED",
+    "alike",
+    "misfit",
+    "misfit_of",
+    "passes_on",
+    "signature_without_annotations",
+    "takes_anything",
+]
 
 _BY_POSITION = Parameter.POSITIONAL_ONLY
 #: The types of callables whose signature is their own, and not that of a ``__call__``.
@@ -65,7 +73,7 @@ def misfit_of(wanted: inspect.Signature, given: inspect.Signature, *, bound: boo
         bound: see :func:`misfit`.
         before: see :func:`misfit`.
     """
-    if _takes_anything(wanted, bound):
+    if takes_anything(wanted, bound):
         return None
     for count, names in _calls(wanted, bound):
         try:
@@ -134,7 +142,13 @@ def signature_without_annotations(value: Any, *, follow_wrapped: bool = False) -
     return found.replace(parameters=parameters, return_annotation=Parameter.empty)
 
 
-def _takes_anything(signature: inspect.Signature, bound: bool) -> bool:
+def takes_anything(signature: inspect.Signature, bound: bool) -> bool:
+    """Return whether a signature is ``(*args, **kwargs)``.
+
+    Args:
+        signature: of a callable.
+        bound: a first parameter by position, such as ``self``, does not count.
+    """
     kinds = [parameter.kind for parameter in signature.parameters.values()]
     if bound and kinds and kinds[0] in _POSITIONAL:
         del kinds[0]

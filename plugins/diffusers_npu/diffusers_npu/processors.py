@@ -1,8 +1,8 @@
-"""Flux and Chroma of diffusers 0.35 where torch_npu is installed.
+"""Lets programs make Flux and Chroma of diffusers 0.35 where torch_npu is installed.
 
-Their blocks choose a processor for NPUs there, behind a deprecation that ends with 0.34 (``deprecate("npu_processor",
-"0.34.0", ...)``), so that none can be made: ``ValueError``. With the processor of all other devices they go through the
-attention dispatcher. diffusers 0.36 does the same.
+Their blocks call ``deprecate("npu_processor", "0.34.0", ...)`` there, which raises ``ValueError`` from 0.34 on, before
+they choose a processor for NPUs. With the patch they choose the processor of other devices, which calls the attention
+dispatcher. diffusers 0.36 does the same.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def lib(make_package: Any) -> Any:
 
 
 def reason(*changes: Any) -> str:
-    """Return what the report says of the first change."""
+    """Return the reason in the report for the first change."""
     with pc.Patcher([pc.Patch("p", list(changes))], strict=True) as patcher:
         return patcher.report()["p"].changes[0].reason
 

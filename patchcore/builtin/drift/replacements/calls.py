@@ -12,7 +12,7 @@ from patchcore.builtin.drift.definitions import Definition, Sources
 from patchcore.builtin.drift.replacements.named import definition_of, function_of
 from patchcore.builtin.drift.syntax import Shown, default_text
 from patchcore.builtin.shared.sources import parse_source
-from patchcore.builtin.signatures.signatures import misfit_of, signature_without_annotations
+from patchcore.builtin.signatures.signatures import misfit_of, signature_without_annotations, takes_anything
 from patchcore.declare.changes import Change, Replace, SlotChange, Wrap
 from patchcore.declare.target import Target
 from patchcore.errors import TargetNotFound, Unseen
@@ -22,7 +22,6 @@ __all__ = ["Misfit", "find_misfit"]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 #: Decorators after which a function is called as it is written.
 _PLAIN = frozenset({"jit", "override", "no_grad", "inference_mode", "abstractmethod", "cache", "lru_cache"})
-_ANY = [Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD]
 _FORMS = ("staticmethod", "classmethod", "property")
 
 
@@ -73,8 +72,8 @@ def find_misfit(change: Change, target: Target, sources: Sources) -> Optional[Mi
         given = _replacement(change, sources)
     except Exception:  # the source does not show it, or it is of another library
         return None
-    if wanted is None and given is not None and before and _takes_every_call(given.signature):
-        return _FITS  # whatever the target's decorators make of it
+    if wanted is None and given is not None and before and takes_anything(given.signature, bound=True):
+        return _FITS  # its first argument is the original; it takes the call whatever the target's decorators change
     if wanted is None or given is None or (not before and wanted.form != given.form):
         return None
     bound = in_class and wanted.form != "staticmethod"
@@ -150,12 +149,6 @@ def _is_in_class(target: Target, sources: Sources) -> bool:
     if len(target.path) < 2:
         return False
     return isinstance(sources.locate(Target(target.module, target.path[:-1])).node, ast.ClassDef)
-
-
-def _takes_every_call(wrapper: Signature) -> bool:
-    """Return whether a wrapper requires nothing but the original, and takes any arguments after it."""
-    kinds = [parameter.kind for parameter in wrapper.parameters.values()]
-    return kinds in (_ANY, [Parameter.POSITIONAL_ONLY, *_ANY], [Parameter.POSITIONAL_OR_KEYWORD, *_ANY])
 
 
 def _lacking(wanted: Signature, given: Signature, before: int) -> tuple[bool, tuple[str, ...], int]:

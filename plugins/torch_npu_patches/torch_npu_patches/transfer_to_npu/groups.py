@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import os
 import sys
@@ -105,12 +104,8 @@ def _adapt(group: Optional[str], path: str, make: Callable[..., Any], *, kind: t
 
 def _construction(group: str, path: str, native: Callable[[], type], make: Callable[..., Any]) -> AdaptConstruction:
     """The change that rewrites ``device=`` of calls of a class in C."""
-    parsed = pc.Target.parse(f"torch:{path}")
-    place = f"{PREFIX}.{group}"
-    make_class = functools.partial(
-        rewriting_class, arguments=(Argument("device", position=0),), group=place, target=parsed
-    )
-    return AdaptConstruction(str(parsed), native, make(place, parsed), make_class)
+    of_class = _rewrite_class(group, path, (Argument("device", position=0),))
+    return AdaptConstruction(str(of_class.target), native, make(f"{PREFIX}.{group}", of_class.target), of_class.make)
 
 
 FACTORY = layer_patch(

@@ -124,7 +124,7 @@ def make_is_cuda_of_traced(original: Callable[[Any, Any], Any]) -> Callable[[Any
     return method_attr_is_cuda
 
 
-@functools.cache  # as torch's own: callers clear it
+@functools.cache  # as torch's own: callers use cache_clear
 def has_triton() -> bool:
     """Return ``False``: Triton generates no code for a device that stands in for CUDA.
 
@@ -147,12 +147,12 @@ def has_no_driver() -> bool:
     """Return ``False``: there is no driver of CUDA.
 
     Takes the place of ``CudaDriver.is_active`` of Triton (3.0 to 3.8), which returns ``torch.cuda.is_available()``.
-    torch looks for the active driver of Triton as soon as a device can do with Triton, as torch_npu says of the NPU.
+    torch reads the active driver of Triton if ``has_triton`` of torch_npu returns true for the NPU.
     """
     return False
 
 
-@functools.cache  # as torch's own: torch_npu 2.14 clears it
+@functools.cache  # as torch's own: torch_npu 2.14 calls cache_clear
 def get_gpu_type() -> str:
     """Return ``"npu"``, the kind of device that stands in for GPUs.
 

@@ -162,7 +162,7 @@ def _worker() -> str:
 def _new_folder(directory: Path, worker: str) -> Path:
     """Make a folder named by the time to the millisecond, as torch_npu names it.
 
-    Two short cycles may end within one millisecond: the second one takes the next that is free.
+    Two short cycles may end within one millisecond: the second one takes the next free one.
     """
     now = time.time_ns() // 1_000_000
     while True:
